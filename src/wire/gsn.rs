@@ -1,0 +1,29 @@
+//! Signal numbers. Source: storage/ndb/include/kernel/GlobalSignalNumbers.h.
+
+macro_rules! signals {
+    ($($name:ident = $number:literal),* $(,)?) => {
+        $(#[doc = concat!("Signal ", stringify!($number), ".")] pub const $name: u16 = $number;)*
+        /// The signal's name for traces and logs.
+        pub fn name(gsn: u16) -> &'static str {
+            match gsn { $($number => stringify!($name),)* _ => "unknown signal" }
+        }
+    };
+}
+
+signals! {
+    API_REGCONF = 1, API_REGREF = 2, API_REGREQ = 3, TRANSID_AI = 5, TCKEY_FAILCONF = 8, TCKEY_FAILREF = 9,
+    TCKEYCONF = 10, TCKEYREF = 11, TCKEYREQ = 12, TCROLLBACKCONF = 13, TCROLLBACKREF = 14, TCROLLBACKREQ = 15,
+    TCROLLBACKREP = 16, TC_COMMITCONF = 17, TC_COMMITREF = 18, TC_COMMITREQ = 19, TC_HBREP = 20,
+    GET_TABINFOREF = 23, GET_TABINFOREQ = 24, NODE_FAILREP = 26, NF_COMPLETEREP = 27,
+    TCRELEASECONF = 34, TCRELEASEREF = 35, TCRELEASEREQ = 36, TCSEIZECONF = 37, TCSEIZEREF = 38, TCSEIZEREQ = 39,
+    DROP_TABLE_REQ = 82, DROP_TABLE_REF = 102, DROP_TABLE_CONF = 112, GET_TABINFO_CONF = 190,
+    LIST_TABLES_REQ = 193, LIST_TABLES_CONF = 194, CREATE_HASH_MAP_REQ = 297, CREATE_HASH_MAP_REF = 298,
+    CREATE_HASH_MAP_CONF = 299, TAKE_OVERTCCONF = 399, TC_COMMIT_ACK = 469,
+    CREATE_INDX_REQ = 510, CREATE_INDX_CONF = 511, CREATE_INDX_REF = 512,
+    DROP_INDX_REQ = 516, DROP_INDX_CONF = 517, DROP_INDX_REF = 518,
+    CREATE_TABLE_REQ = 587, CREATE_TABLE_REF = 588, CREATE_TABLE_CONF = 589,
+    ALTER_TABLE_REP = 606, ALTER_TABLE_REQ = 624, ALTER_TABLE_REF = 625, ALTER_TABLE_CONF = 626,
+    SCHEMA_TRANS_BEGIN_REQ = 731, SCHEMA_TRANS_BEGIN_CONF = 732, SCHEMA_TRANS_BEGIN_REF = 733,
+    SCHEMA_TRANS_END_REQ = 734, SCHEMA_TRANS_END_CONF = 735, SCHEMA_TRANS_END_REF = 736,
+    SCHEMA_TRANS_END_REP = 768, PROCESSINFO_REP = 783,
+}
