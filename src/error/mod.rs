@@ -66,6 +66,10 @@ pub mod own {
         INVALID_TABLE = -26, Usage, "the table definition is not consistent";
         /// The wait ended before the operation did; it is still in flight.
         STILL_IN_FLIGHT = -27, Temporary, "the wait is over, the operation is still in flight";
+        /// No data node can take new work now; nothing was sent.
+        NO_NODE = -28, Temporary, "no data node can take work now: pause, then try again";
+        /// A request larger than a data node takes.
+        TOO_LARGE = -29, Usage, "key and row together are larger than a data node takes";
     }
 }
 
@@ -73,6 +77,8 @@ pub mod own {
 pub mod ndb {
     /// The row is not there.
     pub const NO_SUCH_ROW: i32 = 626;
+    /// The table's definition is not of this cluster any more: open it again.
+    pub const SCHEMA_VERSION: i32 = 241;
     /// The node could not give a coordinator record.
     pub const NO_COORDINATOR_RECORD: i32 = 219;
     /// Nothing of the kind is in the dictionary.

@@ -98,6 +98,12 @@ pub struct Signal<'a> {
 }
 
 impl<'a> Signal<'a> {
+    /// A whole signal without sections, as packed ones are.
+    #[inline]
+    pub fn short(header: Header, data: &'a [u32]) -> Self {
+        Signal { header, fragment: Fragment::Whole, data, sections: [&[]; MAX_SECTIONS], section_count: 0 }
+    }
+
     /// The sections that are present, at most [`MAX_SECTIONS`].
     pub fn sections(&self) -> &[&'a [u32]] {
         &self.sections[..self.section_count as usize]
