@@ -4,6 +4,7 @@
 pub mod block;
 pub mod gsn;
 pub mod signal;
+pub mod transaction;
 
 /// A node's number in the cluster, 1 to 255.
 pub type NodeId = u16;
