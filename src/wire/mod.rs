@@ -3,6 +3,7 @@
 
 pub mod block;
 pub mod gsn;
+pub mod packed;
 pub mod signal;
 pub mod transaction;
 
