@@ -1,6 +1,7 @@
 //! NDB's protocol as words and bytes: pure functions that know no socket, no thread and no clock. Everything
 //! decoded here may come from a hostile peer: lengths are checked, an error is returned, nothing panics.
 
+pub mod attribute;
 pub mod block;
 pub mod gsn;
 pub mod packed;
