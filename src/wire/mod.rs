@@ -3,8 +3,10 @@
 
 pub mod attribute;
 pub mod block;
+pub mod fragment;
 pub mod gsn;
 pub mod packed;
+pub mod registration;
 pub mod signal;
 pub mod transaction;
 
