@@ -9,6 +9,8 @@ pub mod packed;
 pub mod registration;
 pub mod signal;
 pub mod transaction;
+#[cfg(test)]
+pub(crate) mod vectors;
 
 /// A node's number in the cluster, 1 to 255.
 pub type NodeId = u16;
