@@ -2,6 +2,7 @@
 //! decoded here may come from a hostile peer: lengths are checked, an error is returned, nothing panics.
 
 pub mod block;
+pub mod config;
 pub mod gsn;
 pub mod signal;
 
