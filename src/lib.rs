@@ -22,4 +22,5 @@
 compile_error!("signals travel in host byte order, and NDB on big endian hosts hashes keys differently");
 
 pub mod error;
+pub mod mgm;
 pub mod wire;
