@@ -23,4 +23,6 @@ compile_error!("signals travel in host byte order, and NDB on big endian hosts h
 
 pub mod error;
 pub mod mgm;
+#[cfg(feature = "tools")]
+pub mod tools;
 pub mod wire;
