@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::Cluster;
 use crate::link::dial::{Target, dial};
-use crate::mgm::session::Session;
+use crate::mgm::{Host, Session};
 use crate::wire::NodeId;
 use crate::wire::config::Port;
 
@@ -80,12 +80,18 @@ impl Connector {
         if let Ok(node) = self.asked.try_recv() {
             return Ok(node);
         }
-        self.session = None;
+        self.leave();
         self.asked.recv()
     }
 
+    fn leave(&mut self) {
+        if let Some(session) = self.session.take() {
+            session.end();
+        }
+    }
+
     fn connect(&mut self, cluster: &Cluster, node: NodeId) -> Outcome {
-        let link = cluster.configuration.links.iter().find(|l| l.node == node);
+        let link = cluster.links.iter().find(|l| l.node == node);
         let link = link.ok_or_else(|| format!("node {node} is not in the configuration"))?;
         let port = match link.port {
             Port::Fixed(port) => port,
@@ -97,7 +103,7 @@ impl Connector {
             port,
             own_host: link.own_host.clone(),
             own_node: cluster.own_node,
-            socket_buffers: link.socket_buffers(),
+            socket_buffers: (link.tcp_rcv_buf_size as usize, link.tcp_snd_buf_size as usize),
         };
         dial(&target).map_err(|e| e.to_string())
     }
@@ -123,9 +129,12 @@ impl Connector {
     fn ask_port(&mut self, cluster: &Cluster, node: NodeId, deadline: Instant) -> Result<Option<u16>, String> {
         let session = match &mut self.session {
             Some(session) => session,
-            none => none.insert(
-                Session::open(&cluster.configuration.management_hosts(), deadline).map_err(|e| e.to_string())?,
-            ),
+            none => {
+                let servers = cluster.configuration.management_servers().into_iter();
+                let hosts: Vec<_> =
+                    servers.map(|s| Host { name: s.host, port: s.port, bind: None }).collect();
+                none.insert(Session::open(&hosts, deadline).map_err(|e| e.to_string())?)
+            }
         };
         session.dynamic_port(node, cluster.own_node, deadline).map_err(|e| e.to_string())
     }

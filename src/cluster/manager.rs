@@ -21,8 +21,8 @@ use super::port::Port;
 use super::{receive, send_pool};
 use crate::link::page::{Content, Page, for_each_signal};
 use crate::link::reader::Reader;
-use crate::wire::block::{API_CLUSTERMGR, QMGR, block_of, reference};
-use crate::wire::registration::{self, RegConf, RegRef};
+use crate::wire::block::API_CLUSTERMGR;
+use crate::wire::registration::{self, CLIENT_VERSION, RegConf, RegRef};
 use crate::wire::signal::Signal;
 use crate::wire::{NodeId, gsn, transaction};
 
@@ -197,11 +197,9 @@ impl Manager {
             }
             gsn::API_REGREF => {
                 let text = match RegRef::decode(signal.data) {
-                    Some(refused) => format!(
-                        "registration: the node, version {}, refused this client, version {} (error {})",
-                        refused.version,
-                        registration::CLIENT_VERSION,
-                        refused.error
+                    Some(RegRef { version, reason, .. }) => format!(
+                        "registration: the node, version {version}, refused this client, version {CLIENT_VERSION}: \
+                         {reason:?}"
                     ),
                     None => "registration: refused".into(),
                 };
@@ -216,20 +214,19 @@ impl Manager {
         let own = cluster.own_node;
         let state = &mut self.states[at];
         let Phase::Open { interval, confirmed, .. } = &mut state.phase else { return };
-        *interval = (conf.heartbeat_interval / 2).clamp(Duration::from_millis(50), Duration::from_secs(30));
+        *interval = Duration::from_millis((conf.heartbeat_ms / 2).clamp(50, 30_000));
         let first = !std::mem::replace(confirmed, true);
-        let usable = conf.version.is_usable() && conf.takes_work_of(own);
+        let usable = conf.usable_for(own);
         let known = state.node.usable().is_some();
         if first || usable != known {
             state.node.set_usable(state.generation, usable);
-            let text = if !conf.version.is_usable() {
+            let text = if !conf.version.usable() {
                 format!(
-                    "registration: the node's version {} cannot be used by this client, version {}",
-                    conf.version,
-                    registration::CLIENT_VERSION
+                    "registration: the node's version {} cannot be used by this client, version {CLIENT_VERSION}",
+                    conf.version
                 )
             } else {
-                format!("registered, {}", if usable { "started" } else { "not started" })
+                format!("registered, start level {:?}", conf.start_level)
             };
             if usable {
                 state.failures = 0;
@@ -243,18 +240,14 @@ impl Manager {
         let Some(transid) = transaction::acknowledgement_due(signal) else { return };
         let state = &self.states[at];
         let mut words = Vec::new();
-        let header = signal.header;
-        if transaction::commit_ack(&mut words, header.sender, header.receiver, transid).is_ok() {
-            let _ = state.node.sender.send(state.generation, &words);
-        }
+        transaction::commit_ack(&mut words, signal.header.sender, signal.header.receiver, transid);
+        let _ = state.node.sender.send(state.generation, &words);
     }
 }
 
 fn register(node: &Node, generation: u32, own: NodeId, confirmed: bool) {
     let mut words = Vec::new();
-    let own = reference(API_CLUSTERMGR, own);
-    if registration::reg_req(&mut words, QMGR, block_of(own), own, confirmed).is_ok() {
-        // A link that is lost meanwhile makes itself known through the inbox.
-        let _ = node.sender.send(generation, &words);
-    }
+    registration::register(&mut words, own, confirmed, None);
+    // A link that is lost meanwhile makes itself known through the inbox.
+    let _ = node.sender.send(generation, &words);
 }

@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, own};
 use crate::mgm;
 use crate::wire::NodeId;
-use crate::wire::config::Configuration;
+use crate::wire::config::{Configuration, Link};
 use mailbox::Mailbox;
 use node::Node;
 use port::Ports;
@@ -66,6 +66,8 @@ pub struct Cluster {
     pub own_node: NodeId,
     /// The configuration that the management server gave.
     pub configuration: Configuration,
+    /// How each data node is reached.
+    links: Vec<Link>,
     /// The data nodes, by ascending id.
     pub nodes: Vec<Arc<Node>>,
     /// The ports.
@@ -115,8 +117,10 @@ impl Cluster {
     /// nodes are usable as `options` ask.
     pub fn connect(connectstring: Option<&str>, options: &Options) -> Result<Arc<Self>, Error> {
         let deadline = Instant::now() + options.connect_limit;
-        let hosts = mgm::connectstring::Connectstring::resolve(connectstring)?;
-        let joined = mgm::join(&hosts, options.node_id, deadline, &mut |pause| {
+        let mut connectstring = mgm::Connectstring::resolve(connectstring)?;
+        connectstring.node_id = options.node_id.or(connectstring.node_id);
+        let joined = mgm::join(&connectstring, deadline, &mut |pause| {
+            // Nothing else can happen before this process is a node of the cluster.
             std::thread::sleep(pause);
             true
         })?;
@@ -135,12 +139,12 @@ impl Cluster {
 
     fn start(joined: mgm::Joined, options: &Options) -> Result<Arc<Self>, Error> {
         let mgm::Joined { node_id, configuration, session } = joined;
-        let mut nodes: Vec<_> =
-            configuration.links.iter().map(|l| Arc::new(Node::new(l.node, l.host.clone()))).collect();
-        nodes.sort_by_key(|n| n.id);
+        let links = configuration.links(node_id).map_err(|e| Error::new(own::CONNECT_FAILED, e.to_string()))?;
+        let nodes: Vec<_> = links.iter().map(|l| Arc::new(Node::new(l.node, l.host.clone()))).collect();
         let cluster = Arc::new(Cluster {
             own_node: node_id,
             configuration,
+            links,
             progress: Mutex::new(vec![Progress::default(); nodes.len()]),
             nodes,
             ports: Arc::default(),
@@ -160,7 +164,7 @@ impl Cluster {
         }
     }
 
-    fn spawn(self: &Arc<Self>, session: mgm::session::Session, receive_threads: usize) -> std::io::Result<()> {
+    fn spawn(self: &Arc<Self>, session: mgm::Session, receive_threads: usize) -> std::io::Result<()> {
         let mut threads = self.threads();
         let mut receivers = Vec::new();
         for number in 0..receive_threads {

@@ -10,7 +10,7 @@ use super::inbox::Inbox;
 use crate::link::page::{Content, Page};
 use crate::wire::block::MIN_API_BLOCK;
 use crate::wire::fragment::{Assembler, OwnedSignal};
-use crate::wire::signal::{Fragment, Signal};
+use crate::wire::signal::Signal;
 use crate::wire::NodeId;
 
 /// Ports that can be open at once. Transaction ids hold 12 bits of the block number, so no more can be told
@@ -120,9 +120,6 @@ impl Port {
 
     /// Takes a part of a fragmented signal; the whole one when it was the last part.
     pub fn assemble(&mut self, node: NodeId, part: &Signal<'_>) -> Option<OwnedSignal> {
-        if part.fragment == Fragment::Whole {
-            return Some(OwnedSignal::from(part));
-        }
         let at = match self.fragments.iter().position(|(n, _)| *n == node) {
             Some(at) => at,
             None => {
@@ -131,7 +128,7 @@ impl Port {
             }
         };
         // What cannot be assembled is dropped: the request it answers ends by its time limit.
-        self.fragments[at].1.take(part).unwrap_or(None)
+        self.fragments[at].1.add(part).unwrap_or(None)
     }
 
     /// Drops unfinished fragments of a node whose link is gone.

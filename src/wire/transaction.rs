@@ -321,6 +321,16 @@ pub fn row_of<'a>(signal: &Signal<'a>) -> Option<Row<'a>> {
     }
 }
 
+/// The transaction that a reply wants to be acknowledged with TC_COMMIT_ACK, if it does.
+pub fn acknowledgement_due(signal: &Signal<'_>) -> Option<TransId> {
+    match signal.header.gsn {
+        gsn::TCKEYCONF => KeyConf::decode(signal.data).filter(|c| c.acknowledge).map(|c| c.transid),
+        gsn::TC_COMMITCONF => CommitConf::decode(signal.data).filter(|c| c.client.1).map(|c| c.transid),
+        gsn::TCKEY_FAILCONF => FailConf::decode(signal.data).filter(|c| c.operation.1).map(|c| c.transid),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
