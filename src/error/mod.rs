@@ -111,7 +111,8 @@ pub enum Class {
     Internal = 3,
     /// Something ran out for the moment.
     TemporaryResource = 4,
-    /// A data node failed. Ask [`is_temporary`], not the class: 4115 is of this class, and must not be retried.
+    /// A data node failed. Ask [`is_temporary`], not the class: 4115 is of this class, and must not be
+    /// retried.
     NodeRecovery = 5,
     /// Too much is going on.
     Overload = 6,

@@ -22,7 +22,7 @@ pub(super) const TABLE: &[(i32, Class, &str)] = &[
     (
         234,
         TemporaryResource,
-        "too many operations in the cluster's transactions: retry with smaller ones, or raise MaxNoOfConcurrentOperations",
+        "too many operations at once: retry with smaller transactions, or raise MaxNoOfConcurrentOperations",
     ),
     (237, TimeOut, "the transaction has timed out or was aborted: retry it"),
     (238, Internal, "a request that does not fit the state of its transaction"),

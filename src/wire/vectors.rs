@@ -470,7 +470,8 @@ mod tests {
             "write" => RequestInfo::write(WriteKind::Write, option),
             _ => return None,
         };
-        let setters: [(bool, fn(RequestInfo) -> RequestInfo); 5] = [
+        type Setter = fn(RequestInfo) -> RequestInfo;
+        let setters: [(bool, Setter); 5] = [
             (has("no_disk"), RequestInfo::no_disk),
             (has("queue_on_redo"), RequestInfo::queue_on_redo),
             (has("start"), RequestInfo::start),
