@@ -1,8 +1,7 @@
 //! Registration at a data node, its heartbeats, and the news about nodes and tables that come to the cluster
 //! manager's block. Source:
 //! storage/ndb/include/kernel/signaldata/{ApiRegSignalData,NodeFailRep,NFCompleteRep,ProcessInfoRep,
-//! AlterTable}.hpp,
-//! storage/ndb/include/kernel/NodeState.hpp, src/kernel/blocks/qmgr/QmgrMain.cpp.
+//! AlterTable}.hpp, storage/ndb/include/kernel/NodeState.hpp, src/kernel/blocks/qmgr/QmgrMain.cpp.
 
 use super::block::{API_CLUSTERMGR, QMGR, node_of, reference};
 use super::signal::{self, EncodeError, Header, Signal};
