@@ -1,13 +1,15 @@
 //! Every code a call can return: 0 is success, positive codes are NDB's own, negative ones are this library's
 //! and permanent once given. Where more than a number is known, an [`Error`] carries it as text.
 
+mod table;
+
 /// Codes of this library. A retired number is never given again.
 pub mod own {
     macro_rules! own {
         ($($(#[doc = $doc:literal])* $name:ident = $code:literal, $class:ident, $text:literal;)*) => {
             $($(#[doc = $doc])* pub const $name: i32 = $code;)*
             /// Code, class and text of each of the library's own codes.
-            pub(crate) const TABLE: &[(i32, super::Class, &str)] =
+            pub(super) const TABLE: &[(i32, super::Class, &str)] =
                 &[$(($code, super::Class::$class, $text),)*];
         };
     }
@@ -53,9 +55,9 @@ pub mod own {
         /// A column of a type that records cannot hold.
         UNSUPPORTED_TYPE = -20, Usage, "a column of this type cannot be in a record";
         /// As much as allowed is in flight: poll, then define again.
-        TOO_MANY_IN_FLIGHT = -21, Temporary, "too much in flight: poll, then try again";
+        TOO_MANY_IN_FLIGHT = -21, TemporaryResource, "too much in flight: poll, then try again";
         /// The send buffer is full: send and poll, then define again.
-        SEND_BUFFER_FULL = -22, Temporary, "the send buffer is full: send and poll, then try again";
+        SEND_BUFFER_FULL = -22, TemporaryResource, "the send buffer is full: send and poll, then try again";
         /// A reply that does not follow the protocol.
         MALFORMED_REPLY = -23, Internal, "a data node's reply could not be read";
         /// A name with a NUL, of length zero, or too long.
@@ -65,9 +67,9 @@ pub mod own {
         /// The table definition given to create is not consistent.
         INVALID_TABLE = -26, Usage, "the table definition is not consistent";
         /// The wait ended before the operation did; it is still in flight.
-        STILL_IN_FLIGHT = -27, Temporary, "the wait is over, the operation is still in flight";
+        STILL_IN_FLIGHT = -27, TimeOut, "the wait is over, the operation is still in flight";
         /// No data node can take new work now; nothing was sent.
-        NO_NODE = -28, Temporary, "no data node can take work now: pause, then try again";
+        NO_NODE = -28, TemporaryResource, "no data node can take work now: pause, then try again";
         /// A request larger than a data node takes.
         TOO_LARGE = -29, Usage, "key and row together are larger than a data node takes";
     }
@@ -95,23 +97,107 @@ pub mod ndb {
     pub const WAIT_NODE_FAILURE: i32 = 4013;
     /// The transaction was rolled back by its caller.
     pub const ROLLED_BACK: i32 = 4350;
+    /// Committed, but rows that were read are lost. Not temporary.
+    pub const COMMITTED_ROWS_LOST: i32 = 4115;
     /// The node that read the row failed before the row came.
     pub const READ_LOST: i32 = 4119;
 }
 
-/// What kind of error a code is.
+/// What kind of error a code is. The numbers are permanent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
 pub enum Class {
     /// Success.
-    None,
+    None = 0,
     /// The caller broke a rule of this library.
-    Usage,
+    Usage = 1,
     /// Connecting failed.
-    Connect,
-    /// A fault of the library or damage on the way.
-    Internal,
-    /// Worth a retry of the whole transaction after a pause.
-    Temporary,
+    Connect = 2,
+    /// A fault of the library or a data node, damage on the way, or a code that is not known.
+    Internal = 3,
+    /// Something ran out for the moment.
+    TemporaryResource = 4,
+    /// A data node failed. Ask [`is_temporary`], not the class: 4115 is of this class, and must not be
+    /// retried.
+    NodeRecovery = 5,
+    /// Too much is going on.
+    Overload = 6,
+    /// Something took too long, mostly a lock.
+    TimeOut = 7,
+    /// A data node stops.
+    NodeShutdown = 8,
+    /// What was sent may have been done or not.
+    UnknownResult = 9,
+    /// The request was wrong, or not possible now.
+    Application = 10,
+    /// The row is not there.
+    NoData = 11,
+    /// A key, NULL or foreign key constraint.
+    Constraint = 12,
+    /// The table or its definition.
+    Schema = 13,
+    /// The user's own code, from an interpreted program.
+    User = 14,
+    /// Memory or disk is full.
+    Space = 15,
+    /// A limit in the cluster's configuration.
+    Configuration = 16,
+    /// Not implemented.
+    NotImplemented = 17,
+}
+
+/// Codes that interpreted programs give.
+const USER_CODES: std::ops::RangeInclusive<i32> = 6000..=6999;
+
+const SUCCESS: (i32, Class, &str) = (0, Class::None, "no error");
+const USER: (i32, Class, &str) = (*USER_CODES.start(), Class::User, "refused by the operation's own program");
+const UNKNOWN: (i32, Class, &str) = (0, Class::Internal, "unknown error code");
+
+const fn entry(code: i32) -> &'static (i32, Class, &'static str) {
+    if code == 0 {
+        return &SUCCESS;
+    }
+    if code >= *USER_CODES.start() && code <= *USER_CODES.end() {
+        return &USER;
+    }
+    // Both tables go away from 0.
+    let table = if code < 0 { own::TABLE } else { table::TABLE };
+    let (mut low, mut high) = (0, table.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if table[middle].0 == code {
+            return &table[middle];
+        }
+        if table[middle].0.unsigned_abs() < code.unsigned_abs() {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    &UNKNOWN
+}
+
+/// What a code means, for a person.
+pub const fn message(code: i32) -> &'static str {
+    entry(code).2
+}
+
+/// What kind of error a code is.
+pub const fn class(code: i32) -> Class {
+    entry(code).1
+}
+
+/// Whether the transaction is not done and worth a retry as a whole, after a pause.
+pub const fn is_temporary(code: i32) -> bool {
+    use Class::*;
+    let temporary =
+        matches!(class(code), TemporaryResource | NodeRecovery | Overload | TimeOut | NodeShutdown);
+    temporary && code != ndb::COMMITTED_ROWS_LOST
+}
+
+/// Whether what was sent may have been done or not.
+pub const fn is_unknown_result(code: i32) -> bool {
+    matches!(class(code), Class::UnknownResult)
 }
 
 /// A code with what is known about it.
@@ -137,3 +223,72 @@ impl std::fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_go_away_from_zero_without_duplicates() {
+        for table in [own::TABLE, table::TABLE] {
+            for pair in table.windows(2) {
+                assert!(pair[0].0.unsigned_abs() < pair[1].0.unsigned_abs(), "{} {}", pair[0].0, pair[1].0);
+            }
+        }
+        assert!(own::TABLE.iter().all(|entry| entry.0 < 0));
+        assert!(table::TABLE.iter().all(|entry| entry.0 > 0 && !USER_CODES.contains(&entry.0)));
+    }
+
+    #[test]
+    fn every_code_is_found() {
+        for &(code, expected, text) in own::TABLE.iter().chain(table::TABLE) {
+            assert_eq!((class(code), message(code)), (expected, text));
+            assert!(!text.is_empty() && !text.ends_with('.'));
+        }
+        for code in -27..=-1 {
+            assert!(own::TABLE.iter().any(|entry| entry.0 == code), "{code}");
+        }
+        assert_eq!(own::STILL_IN_FLIGHT, -27);
+    }
+
+    #[test]
+    fn codes_that_the_library_gives_have_their_class() {
+        for (code, expected) in [
+            (ndb::NO_SUCH_ROW, Class::NoData),
+            (ndb::NO_COORDINATOR_RECORD, Class::TemporaryResource),
+            (ndb::NO_SUCH_TABLE, Class::Schema),
+            (ndb::NO_ANSWER, Class::UnknownResult),
+            (ndb::CLUSTER_FAILURE, Class::UnknownResult),
+            (ndb::NODE_FAILURE_ABORT, Class::NodeRecovery),
+            (ndb::UNKNOWN_RESULT, Class::UnknownResult),
+            (ndb::WAIT_NODE_FAILURE, Class::NodeRecovery),
+            (ndb::ROLLED_BACK, Class::Internal),
+            (ndb::READ_LOST, Class::NodeRecovery),
+            (0, Class::None),
+            (6000, Class::User),
+            (6999, Class::User),
+            (7000, Class::Internal),
+            (i32::MAX, Class::Internal),
+            (i32::MIN, Class::Internal),
+        ] {
+            assert_eq!(class(code), expected, "{code}");
+        }
+        assert_eq!(message(7000), message(i32::MIN));
+    }
+
+    #[test]
+    fn what_is_worth_a_retry() {
+        for code in [266, 219, 233, 410, 286, 280, 1218, 4010, 4031, 4119, 785, own::STILL_IN_FLIGHT] {
+            assert!(is_temporary(code) && !is_unknown_result(code), "{code}");
+        }
+        for code in [own::TOO_MANY_IN_FLIGHT, own::SEND_BUFFER_FULL] {
+            assert!(is_temporary(code), "{code}");
+        }
+        for code in [0, ndb::COMMITTED_ROWS_LOST, 626, 630, 241, 6001, 12345, own::BUSY, own::INTERNAL] {
+            assert!(!is_temporary(code) && !is_unknown_result(code), "{code}");
+        }
+        for code in [ndb::UNKNOWN_RESULT, ndb::NO_ANSWER, ndb::CLUSTER_FAILURE] {
+            assert!(is_unknown_result(code) && !is_temporary(code), "{code}");
+        }
+    }
+}

@@ -1,5 +1,6 @@
-//! Attributes: the columns of ATTRINFO and of rows, each under a header of its own, or all together in the packed
-//! form. Source: storage/ndb/include/kernel/AttributeHeader.hpp, src/kernel/blocks/dbtup/DbtupRoutines.cpp.
+//! Attributes: the columns of ATTRINFO and of rows, each under a header of its own, or all together in the
+//! packed form. Source: storage/ndb/include/kernel/AttributeHeader.hpp,
+//! src/kernel/blocks/dbtup/DbtupRoutines.cpp.
 //!
 //! A data node stops for some pseudo columns with data of an unexpected length, so only what is known to be
 //! harmless is encoded.
@@ -87,8 +88,8 @@ impl AttributeHeader {
     }
 }
 
-/// The attributes of a row whose columns were asked for one by one: id and value, an empty value for NULL. After an
-/// error nothing more comes.
+/// The attributes of a row whose columns were asked for one by one: id and value, an empty value for NULL.
+/// After an error nothing more comes.
 #[derive(Debug, Clone)]
 pub struct Attributes<'a>(&'a [u32]);
 
@@ -253,7 +254,8 @@ mod tests {
                     bytes => push_value(&mut out, *id, bytes).unwrap(),
                 }
             }
-            let found: Vec<_> = Attributes::new(&out).map(|a| a.map(|(id, bytes)| (id, bytes.to_vec()))).collect();
+            let owned = |(id, bytes): (u16, &[u8])| (id, bytes.to_vec());
+            let found: Vec<_> = Attributes::new(&out).map(|a| a.map(owned)).collect();
             prop_assert_eq!(found, values.into_iter().map(Ok).collect::<Vec<_>>());
             if !out.is_empty() {
                 let cut = &out[..cut.index(out.len())];

@@ -1,8 +1,8 @@
-//! Assembly of fragmented signals: a signal whose sections do not fit in one message comes in several. Source:
-//! storage/ndb/src/kernel/vm/SimulatedBlock.cpp (sendFirstFragment, assembleFragments).
+//! Assembly of fragmented signals: a signal whose sections do not fit in one message comes in several.
+//! Source: storage/ndb/src/kernel/vm/SimulatedBlock.cpp (sendFirstFragment, assembleFragments).
 //!
-//! An [`Assembler`] serves one link: fragment ids are unique only together with the sending node and block. What it
-//! holds is bounded, whatever arrives.
+//! An [`Assembler`] serves one link: fragment ids are unique only together with the sending node and block.
+//! What it holds is bounded, whatever arrives.
 
 use super::signal::{Fragment, Header, MAX_SECTIONS, Signal};
 

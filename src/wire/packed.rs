@@ -1,11 +1,13 @@
-//! Carriers: several short signals of one number and one sender in one message to [`super::block::API_PACKED`].
-//! Source: storage/ndb/src/common/transporter/Packer.cpp, src/ndbapi/TransporterFacade.cpp.
+//! Carriers: several short signals of one number and one sender in one message to
+//! [`super::block::API_PACKED`]. Source: storage/ndb/src/common/transporter/Packer.cpp,
+//! src/ndbapi/TransporterFacade.cpp.
 
 /// A carrier whose packets do not fill it exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PackedError;
 
-/// The packets of a carrier's data words: receiver block and data words of each. After an error nothing more comes.
+/// The packets of a carrier's data words: receiver block and data words of each. After an error nothing more
+/// comes.
 #[derive(Debug, Clone)]
 pub struct Packets<'a>(&'a [u32]);
 
@@ -53,7 +55,10 @@ mod tests {
     proptest! {
         #[test]
         fn packets_come_back(
-            packets in prop::collection::vec((any::<u16>(), prop::collection::vec(any::<u32>(), 3..35)), 0..8),
+            packets in prop::collection::vec(
+                (any::<u16>(), prop::collection::vec(any::<u32>(), 3..35)),
+                0..8,
+            ),
             cut in any::<prop::sample::Index>(),
         ) {
             let words = pack(&packets);

@@ -1,6 +1,7 @@
 //! Registration at a data node, its heartbeats, and the news about nodes and tables that come to the cluster
-//! manager's block. Source: storage/ndb/include/kernel/signaldata/{ApiRegSignalData,NodeFailRep,NFCompleteRep,
-//! ProcessInfoRep,AlterTable}.hpp, storage/ndb/include/kernel/NodeState.hpp, src/kernel/blocks/qmgr/QmgrMain.cpp.
+//! manager's block. Source:
+//! storage/ndb/include/kernel/signaldata/{ApiRegSignalData,NodeFailRep,NFCompleteRep,ProcessInfoRep,
+//! AlterTable}.hpp, storage/ndb/include/kernel/NodeState.hpp, src/kernel/blocks/qmgr/QmgrMain.cpp.
 
 use super::block::{API_CLUSTERMGR, QMGR, node_of, reference};
 use super::signal::{self, EncodeError, Header, Signal};
@@ -10,8 +11,8 @@ use super::{NodeId, RNIL, gsn};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Version(pub u32);
 
-/// The version this library claims. Nodes choose by it the formats they send, so all formats of this version are
-/// read here.
+/// The version this library claims. Nodes choose by it the formats they send, so all formats of this version
+/// are read here.
 pub const CLIENT_VERSION: Version = Version::new(9, 7, 4);
 
 impl Version {
@@ -23,8 +24,8 @@ impl Version {
         Version((major as u32) << 16 | (minor as u32) << 8 | build as u32)
     }
 
-    /// Whether a data node of this version can be worked with: 8.0.18 or later. A node refuses clients that are too
-    /// old for it, but leaves it to the client to judge the node.
+    /// Whether a data node of this version can be worked with: 8.0.18 or later. A node refuses clients that
+    /// are too old for it, but leaves it to the client to judge the node.
     pub fn usable(self) -> bool {
         self >= Self::OLDEST_USABLE
     }
@@ -105,8 +106,8 @@ impl StartLevel {
     }
 }
 
-/// Appends an API_REGREQ: registration, and afterwards the heartbeat. `interval` asks for another heartbeat interval,
-/// in milliseconds; it is said until the node has confirmed once.
+/// Appends an API_REGREQ: registration, and afterwards the heartbeat. `interval` asks for another heartbeat
+/// interval, in milliseconds; it is said until the node has confirmed once.
 pub fn register(out: &mut Vec<u32>, own: NodeId, registered: bool, interval: Option<u32>) {
     let version = CLIENT_VERSION.0;
     let data = [reference(API_CLUSTERMGR, own), version, version, interval.unwrap_or(RNIL)];

@@ -2,8 +2,8 @@
 //! back. Source: storage/ndb/include/kernel/signaldata/{TcKeyReq,TcKeyConf,TcKeyRef,TcCommit,TcRollbackRep,
 //! TcKeyFailConf,TcHbRep}.hpp, src/kernel/blocks/dbtc/DbtcMain.cpp.
 //!
-//! Decoders take the data words of a signal, plain or from a carrier; words that newer nodes append are ignored.
-//! Every reply repeats the transaction id: a caller compares it before it believes the rest.
+//! Decoders take the data words of a signal, plain or from a carrier; words that newer nodes append are
+//! ignored. Every reply repeats the transaction id: a caller compares it before it believes the rest.
 
 pub mod key_request;
 mod request_info;
@@ -20,24 +20,29 @@ pub type TransId = [u32; 2];
 /// The bit of client and operation ids that replies use as a flag: ids must be even.
 pub const ID_FLAG: u32 = 1;
 
-/// Appends a TCSEIZEREQ: gives the client a coordinator record. Goes to [`super::block::DBTC`]; `client` is even and
-/// names the record in every reply, `own` is the client's block reference, `instance` 0 leaves the choice to the node.
+/// Appends a TCSEIZEREQ: gives the client a coordinator record. Goes to [`super::block::DBTC`]; `client` is
+/// even and names the record in every reply, `own` is the client's block reference, `instance` 0 leaves the
+/// choice to the node.
+#[inline]
 pub fn seize(out: &mut Vec<u32>, receiver: u16, sender: u16, client: u32, own: u32, instance: u32) {
     short(out, gsn::TCSEIZEREQ, receiver, sender, [client, own, instance]);
 }
 
-/// Appends a TCRELEASEREQ. Only for a record whose last transaction has had its final reply: of a busy record the
-/// final reply and its acknowledgement would be lost.
+/// Appends a TCRELEASEREQ. Only for a record whose last transaction has had its final reply: of a busy record
+/// the final reply and its acknowledgement would be lost.
+#[inline]
 pub fn release(out: &mut Vec<u32>, receiver: u16, sender: u16, connect: u32, own: u32, client: u32) {
     short(out, gsn::TCRELEASEREQ, receiver, sender, [connect, own, client]);
 }
 
 /// Appends a TC_COMMITREQ, for a transaction with no operation outstanding.
+#[inline]
 pub fn commit(out: &mut Vec<u32>, receiver: u16, sender: u16, connect: u32, transid: TransId) {
     short(out, gsn::TC_COMMITREQ, receiver, sender, [connect, transid[0], transid[1]]);
 }
 
 /// Appends a TCROLLBACKREQ. `unanswered` tells the node that the client gave up waiting for it.
+#[inline]
 pub fn rollback(
     out: &mut Vec<u32>,
     receiver: u16,
@@ -52,13 +57,15 @@ pub fn rollback(
     }
 }
 
-/// Appends a TC_COMMIT_ACK: the nodes forget the transaction. Goes to the sender of the reply that asked for it,
-/// also when that reply is otherwise too late to matter.
+/// Appends a TC_COMMIT_ACK: the nodes forget the transaction. Goes to the sender of the reply that asked for
+/// it, also when that reply is otherwise too late to matter.
+#[inline]
 pub fn commit_ack(out: &mut Vec<u32>, receiver: u16, sender: u16, transid: TransId) {
     short(out, gsn::TC_COMMIT_ACK, receiver, sender, transid);
 }
 
 /// Appends a TC_HBREP: an idle transaction's inactivity timer starts again. There is no reply.
+#[inline]
 pub fn heartbeat(out: &mut Vec<u32>, receiver: u16, sender: u16, connect: u32, transid: TransId) {
     short(out, gsn::TC_HBREP, receiver, sender, [connect, transid[0], transid[1]]);
 }
@@ -154,8 +161,8 @@ replies! {
         /// Why.
         error: i32,
     }
-    /// TCKEYREF: one operation failed; the transaction goes on. Also the answer of the reading node to a committed
-    /// read of a missing row.
+    /// TCKEYREF: one operation failed; the transaction goes on. Also the answer of the reading node to a
+    /// committed read of a missing row.
     KeyRef {
         /// The operation.
         operation: u32,

@@ -58,6 +58,7 @@ pub(crate) fn number(value: &Value) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::attribute::Attributes;
     use crate::wire::attribute::packed::{Column, Form, PackedRow, Value as Packed};
     use crate::wire::block::{API_PACKED, DBTC, QMGR};
     use crate::wire::fragment::Assembler;
@@ -166,11 +167,9 @@ mod tests {
             let _ = KeyConf::decode(data).map(|conf| conf.operations().count());
             let _ = (KeyRef::decode(data), RollbackRep::decode(data), CommitConf::decode(data));
             let _ = (RegConf::decode(data), RegRef::decode(data), NfCompleteRep::decode(data));
-            if let Ok(row) = Row::decode(data)
-                .ok_or(())
-                .and_then(|r| PackedRow::new(r.attributes, &COLUMNS).map_err(|_| ()))
-            {
-                let _ = row.map(|value| value.is_ok()).filter(|&ok| ok).count();
+            for words in [data, data.get(3..).unwrap_or_default()] {
+                let _ = Attributes::new(words).count();
+                let _ = PackedRow::new(words, &COLUMNS).map(Iterator::count);
             }
         }
     }
@@ -246,12 +245,11 @@ mod tests {
         let mut seen = 0;
         for Vector { name, words, decoded } in all.iter().flatten() {
             let signal = decode(words).unwrap();
-            let (data, expected) = match decoded.get("packed") {
-                Some(packed) => (contained(&signal)[0].1, &packed[0]["columns"]),
-                None => (signal.sections()[0], &decoded["columns"]),
+            let (row, expected) = match decoded.get("packed") {
+                Some(packed) => (Row::decode(contained(&signal)[0].1), &packed[0]["columns"]),
+                None => (row_of(&signal), &decoded["columns"]),
             };
-            let row = Row::decode(data).filter(|_| data.len() == signal.data.len() - 1);
-            let row = PackedRow::new(row.map_or(data, |row| row.attributes), &COLUMNS).unwrap();
+            let row = PackedRow::new(row.unwrap().attributes, &COLUMNS).unwrap();
             for item in row {
                 let (number, value) = item.unwrap();
                 let expected = &expected[["PK", "A", "B", "C", "D"][number]];
@@ -279,6 +277,65 @@ mod tests {
             }
         }
         assert!(seen >= 25, "{seen}");
+    }
+
+    /// A row of 24 columns was written with a header for each value, and read back packed.
+    #[test]
+    fn a_packed_row_of_many_types() {
+        use Form::*;
+        let forms = [
+            Words(4),
+            Bytes(1),
+            Bytes(2),
+            Bytes(3),
+            Words(4),
+            Words(8),
+            Words(4),
+            Words(8),
+            Bytes(5),
+            Short(21),
+            Bytes(3),
+            Short(21),
+            Long(302),
+            Long(302),
+            Bits(1),
+            Bits(9),
+            Bits(33),
+            Bytes(3),
+            Bytes(8),
+            Bytes(5),
+            Bytes(4),
+            Bytes(1),
+            Bytes(5),
+            Bytes(1),
+        ];
+        let nullable = [1, 3, 5, 6, 8, 11, 12, 14, 16, 18, 21];
+        let columns: Vec<_> = forms
+            .iter()
+            .enumerate()
+            .map(|(number, &form)| Column { form, nullable: nullable.contains(&number) })
+            .collect();
+        let written = named("tckeyreq-044").remove(0).words;
+        let written = decode(&written).unwrap();
+        let read = named("transid_ai-009").remove(0).words;
+        let mut row = PackedRow::new(row_of(&decode(&read).unwrap()).unwrap().attributes, &columns).unwrap();
+        for expected in Attributes::new(written.sections()[1]) {
+            let (id, expected) = expected.unwrap();
+            let (number, value) = row.next().unwrap().unwrap();
+            assert_eq!(number, id as usize);
+            match value {
+                Packed::Bytes(bytes) => assert_eq!(bytes, expected, "{id}"),
+                Packed::Bits(bits) => {
+                    assert_eq!(
+                        bits.words().collect::<Vec<_>>(),
+                        bytemuck::cast_slice::<_, u32>(expected),
+                        "{id}"
+                    );
+                }
+                Packed::Null => panic!("{id}"),
+            }
+        }
+        assert_eq!((row.next(), row.rest().len()), (None, 0));
     }
 
     /// Compares the fields of each vector with what `read` makes of its data words.
@@ -413,7 +470,8 @@ mod tests {
             "write" => RequestInfo::write(WriteKind::Write, option),
             _ => return None,
         };
-        let setters: [(bool, fn(RequestInfo) -> RequestInfo); 5] = [
+        type Setter = fn(RequestInfo) -> RequestInfo;
+        let setters: [(bool, Setter); 5] = [
             (has("no_disk"), RequestInfo::no_disk),
             (has("queue_on_redo"), RequestInfo::queue_on_redo),
             (has("start"), RequestInfo::start),

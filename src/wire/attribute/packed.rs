@@ -1,6 +1,6 @@
-//! The packed form of a row (READ_PACKED, READ_ALL): a mask that says which columns are there and which are NULL,
-//! then the values without headers. Source: storage/ndb/src/kernel/blocks/dbtup/DbtupRoutines.cpp (read_packed),
-//! src/ndbapi/NdbReceiver.cpp.
+//! The packed form of a row (READ_PACKED, READ_ALL): a mask that says which columns are there and which are
+//! NULL, then the values without headers. Source: storage/ndb/src/kernel/blocks/dbtup/DbtupRoutines.cpp
+//! (read_packed), src/ndbapi/NdbReceiver.cpp.
 //!
 //! Nothing in a packed row says how long a value is: a reader must know the columns.
 
@@ -171,7 +171,8 @@ impl<'a> Iterator for PackedRow<'a> {
 
 impl std::iter::FusedIterator for PackedRow<'_> {}
 
-/// Appends the wish to read these columns, in any order, as one packed row. They must be columns of the table.
+/// Appends the wish to read these columns, in any order, as one packed row. They must be columns of the
+/// table.
 pub fn push_read_packed(
     out: &mut Vec<u32>,
     columns: impl IntoIterator<Item = u16>,

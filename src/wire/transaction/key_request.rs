@@ -1,6 +1,6 @@
-//! TCKEYREQ, held as a complete message that is packed once and then patched: a client knows the operation when it
-//! is defined, but its coordinator record and its place in the transaction only when it is sent. Source:
-//! storage/ndb/include/kernel/signaldata/TcKeyReq.hpp.
+//! TCKEYREQ, held as a complete message that is packed once and then patched: a client knows the operation
+//! when it is defined, but its coordinator record and its place in the transaction only when it is sent.
+//! Source: storage/ndb/include/kernel/signaldata/TcKeyReq.hpp.
 //!
 //! [`begin`], append KEYINFO and ATTRINFO, [`finish`], then [`address`] as often as needed.
 
@@ -34,7 +34,8 @@ const DATA_WORDS: usize = SECTION_LENGTHS - CONNECT;
 pub struct Operation {
     /// Returned in every reply; even.
     pub id: u32,
-    /// The table's id: only one that the dictionary of these very nodes gave, or the coordinator's node may stop.
+    /// The table's id: only one that the dictionary of these very nodes gave, or the coordinator's node may
+    /// stop.
     pub table: u32,
     /// The table's version, from the same definition.
     pub version: u32,
@@ -42,8 +43,8 @@ pub struct Operation {
     pub info: RequestInfo,
 }
 
-/// Makes `out` the beginning of a request from the block `sender`. The caller appends KEYINFO and, as announced,
-/// ATTRINFO.
+/// Makes `out` the beginning of a request from the block `sender`. The caller appends KEYINFO and, as
+/// announced, ATTRINFO.
 #[inline]
 pub fn begin(out: &mut Vec<u32>, sender: u16, operation: Operation, has_attrinfo: bool) {
     let sections = 1 + has_attrinfo as usize;
@@ -55,7 +56,8 @@ pub fn begin(out: &mut Vec<u32>, sender: u16, operation: Operation, has_attrinfo
     out.extend(&[0, 0][..sections]);
 }
 
-/// Completes what [`begin`] began: the first `key_words` of what was appended are KEYINFO, the rest is ATTRINFO.
+/// Completes what [`begin`] began: the first `key_words` of what was appended are KEYINFO, the rest is
+/// ATTRINFO.
 #[inline]
 pub fn finish(out: &mut [u32], key_words: usize) -> Result<(), EncodeError> {
     let length = out.len();

@@ -1,8 +1,8 @@
 //! Word 4 of TCKEYREQ: what an operation does and where it stands in its transaction. Source:
 //! storage/ndb/include/kernel/signaldata/TcKeyReq.hpp, src/kernel/blocks/dblqh/DblqhMain.cpp.
 //!
-//! A data node stops for some combinations of these bits: dirty without simple, commit without execute, no-wait on
-//! a write. None of them can be built here.
+//! A data node stops for some combinations of these bits: dirty without simple, commit without execute,
+//! no-wait on a write. None of them can be built here.
 
 const DIRTY: u32 = 1 << 0;
 const NO_DISK: u32 = 1 << 1;
@@ -99,8 +99,8 @@ impl RequestInfo {
         RequestInfo(self.0 | QUEUE_ON_REDO)
     }
 
-    /// The first operation of its transaction. Never while the record's last transaction has not had its final
-    /// reply: the node would stop.
+    /// The first operation of its transaction. Never while the record's last transaction has not had its
+    /// final reply: the node would stop.
     #[inline]
     pub const fn start(self) -> Self {
         RequestInfo(self.0 | START)
