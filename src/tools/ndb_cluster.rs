@@ -189,10 +189,28 @@ impl NdbCluster {
 
     /// Starts data nodes that do not run, and waits until all of the cluster's are started.
     pub fn restart(&mut self, nodes: &[NodeId]) -> Result<(), Error> {
+        self.wait_missed(nodes)?;
         for node in nodes {
             self.start_data_node(*node, false)?;
         }
         self.wait_started()
+    }
+
+    /// Waits until the management server knows that nodes are gone: it would take them for started otherwise.
+    fn wait_missed(&self, nodes: &[NodeId]) -> Result<(), Error> {
+        if let Some(node) = nodes.iter().find(|node| self.pid(**node).is_some()) {
+            return Err(Error(format!("data node {node} runs already")));
+        }
+        let ids: Vec<_> = nodes.iter().map(NodeId::to_string).collect();
+        let wanted = format!("--wait-nodes={}", ids.join(","));
+        let limit = format!("--timeout={}", START_LIMIT.as_secs());
+        let output = self.run("ndb_waiter", ["--no-contact", &wanted, &limit])?;
+        match output.status.success() {
+            true => Ok(()),
+            false => {
+                Err(Error(format!("data nodes {} seem to run\n{}", ids.join(", "), tail(&said(&output)))))
+            }
+        }
     }
 
     /// Waits until all data nodes are started.
