@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use iclaustron::tools::ndb_cluster::{Error, NdbCluster, Options};
 
-/// Starts and steers a real NDB cluster on the loopback; IC_NDB_HOME names the directory whose bin holds its programs.
+/// Starts and steers a real NDB cluster on the loopback; IC_NDB_HOME names the directory whose bin holds its
+/// programs.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {

@@ -314,7 +314,9 @@ mod tests {
         }
 
         #[test]
-        fn token_soup(tokens in proptest::collection::vec("(nodeid=|host=|bind-address=|a|:|\\[|\\]|,| |[0-9]{1,6})", 0..8)) {
+        fn token_soup(
+            tokens in proptest::collection::vec("(nodeid=|host=|bind-address=|a|[:,\\[\\] ]|[0-9]{1,6})", 0..8),
+        ) {
             let _ = Connectstring::parse(&tokens.concat());
         }
 
