@@ -186,6 +186,7 @@ fn number(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     fn hosts(text: &str) -> Vec<(String, u16)> {
@@ -314,14 +315,16 @@ mod tests {
         }
 
         #[test]
-        fn token_soup(tokens in proptest::collection::vec("(nodeid=|host=|bind-address=|a|:|\\[|\\]|,| |[0-9]{1,6})", 0..8)) {
+        fn token_soup(
+            tokens in vec("(nodeid=|host=|bind-address=|a|[:,\\[\\] ]|[0-9]{1,6})", 1..8),
+        ) {
             let _ = Connectstring::parse(&tokens.concat());
         }
 
         #[test]
         fn written_then_parsed(
             id in proptest::option::of(1u16..=255),
-            given in proptest::collection::vec(("[a-z][a-z0-9.-]{0,20}", any::<u16>()), 0..20),
+            given in vec(("[a-z][a-z0-9.-]{0,20}", any::<u16>()), 0..20),
         ) {
             let mut tokens: Vec<String> = id.iter().map(|id| format!("nodeid={id}")).collect();
             tokens.extend(given.iter().map(|(name, port)| format!("{name}:{port}")));

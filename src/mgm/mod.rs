@@ -1,5 +1,5 @@
-//! The management server: where it is, the session with it, a node id, the configuration. [`join`] does all of it,
-//! again and again until its deadline, with pauses that grow.
+//! The management server: where it is, the session with it, a node id, the configuration. [`join`] does all
+//! of it, again and again until its deadline, with pauses that grow.
 
 pub mod connectstring;
 pub mod session;
@@ -34,8 +34,8 @@ pub struct Joined {
     pub session: Session,
 }
 
-/// Gets a node id and the configuration from the first server that gives them. What another attempt may turn is
-/// tried until the deadline, at the next server first; `pause` waits that long and says whether to go on.
+/// Gets a node id and the configuration from the first server that gives them. What another attempt may turn
+/// is tried until the deadline, at the next server first; `pause` waits that long and says whether to go on.
 pub fn join(
     connectstring: &Connectstring,
     deadline: Instant,

@@ -1,6 +1,6 @@
-//! One session with a management server: a TCP connection on which requests are answered in order. Calls block,
-//! each until its deadline at the latest; each error says the step, the server, and the reason in the system's or
-//! the server's own words. Source: storage/ndb/src/mgmsrv/Services.cpp and src/mgmapi/mgmapi.cpp.
+//! One session with a management server: a TCP connection on which requests are answered in order. Calls
+//! block, each until its deadline at the latest; each error says the step, the server, and the reason in the
+//! system's or the server's own words. Source: storage/ndb/src/mgmsrv/Services.cpp and src/mgmapi/mgmapi.cpp.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -149,8 +149,8 @@ impl From<String> for Failure {
 }
 
 impl Session {
-    /// A session with the first of the hosts that is a usable management server. They are tried in order; if none
-    /// is, the error tells about all of them.
+    /// A session with the first of the hosts that is a usable management server. They are tried in order; if
+    /// none is, the error tells about all of them.
     pub fn open(hosts: &[Host], deadline: Instant) -> Result<Session, MgmError> {
         let mut failed: Option<MgmError> = None;
         for (tried, host) in hosts.iter().enumerate() {
@@ -187,8 +187,8 @@ impl Session {
     }
 
     /// A node id for this client: the wanted one, or any that is free. The server may take seconds to answer.
-    /// Refusals that another attempt may turn are marked as temporary. The id is reserved for 20 seconds, until a
-    /// data node accepts the client.
+    /// Refusals that another attempt may turn are marked as temporary. The id is reserved for 20 seconds,
+    /// until a data node accepts the client.
     pub fn allocate_node_id(
         &mut self,
         wanted: Option<NodeId>,
@@ -450,8 +450,8 @@ fn connect(address: SocketAddr, bind: Option<&Bind>, deadline: Instant) -> Resul
     Ok(socket.into())
 }
 
-/// The addresses of a host, never empty. The system's resolver knows no time limit: it runs in a thread of its own,
-/// which ends when the resolver gives up, and nobody waits for it longer than until the deadline.
+/// The addresses of a host, never empty. The system's resolver knows no time limit: it runs in a thread of
+/// its own, which ends when the resolver gives up, and nobody waits for it longer than until the deadline.
 fn resolve(name: &str, port: u16, deadline: Instant) -> Result<Vec<SocketAddr>, String> {
     if let Ok(address) = name.parse::<IpAddr>() {
         return Ok(vec![(address, port).into()]);

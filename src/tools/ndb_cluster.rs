@@ -1,6 +1,6 @@
-//! Control of a real NDB cluster on the loopback, for tests and tools: one management server, any number of data
-//! nodes, everything in one directory. The programs are those of MySQL NDB Cluster, found in `bin` of the
-//! directory that the environment variable `IC_NDB_HOME` names.
+//! Control of a real NDB cluster on the loopback, for tests and tools: one management server, any number of
+//! data nodes, everything in one directory. The programs are those of MySQL NDB Cluster, found in `bin` of
+//! the directory that the environment variable `IC_NDB_HOME` names.
 //!
 //! A data node takes about 1.5 GB of memory; a start takes about ten seconds. Whatever a value of
 //! [`NdbCluster`] has started ends with it, unless it is told to leave it running.
@@ -47,12 +47,13 @@ pub struct Options {
     pub nodes: u16,
     /// NoOfReplicas.
     pub replicas: u16,
-    /// MaxNoOfExecutionThreads of each data node: 8 gives four storage instances, 12 two coordinators as well.
+    /// MaxNoOfExecutionThreads of each data node: 8 gives four storage instances, 12 two coordinators as
+    /// well.
     pub threads: u16,
     /// Node ids for clients.
     pub slots: u16,
-    /// More lines for the data nodes' section of config.ini, for example `HeartbeatIntervalDbApi=500`. What is
-    /// given here replaces what is set by default.
+    /// More lines for the data nodes' section of config.ini, for example `HeartbeatIntervalDbApi=500`. What
+    /// is given here replaces what is set by default.
     pub extra: Vec<String>,
 }
 
@@ -189,10 +190,28 @@ impl NdbCluster {
 
     /// Starts data nodes that do not run, and waits until all of the cluster's are started.
     pub fn restart(&mut self, nodes: &[NodeId]) -> Result<(), Error> {
+        self.wait_missed(nodes)?;
         for node in nodes {
             self.start_data_node(*node, false)?;
         }
         self.wait_started()
+    }
+
+    /// Waits until the management server knows that nodes are gone: it would take them for started otherwise.
+    fn wait_missed(&self, nodes: &[NodeId]) -> Result<(), Error> {
+        if let Some(node) = nodes.iter().find(|node| self.pid(**node).is_some()) {
+            return Err(Error(format!("data node {node} runs already")));
+        }
+        let ids: Vec<_> = nodes.iter().map(NodeId::to_string).collect();
+        let wanted = format!("--wait-nodes={}", ids.join(","));
+        let limit = format!("--timeout={}", START_LIMIT.as_secs());
+        let output = self.run("ndb_waiter", ["--no-contact", &wanted, &limit])?;
+        match output.status.success() {
+            true => Ok(()),
+            false => {
+                Err(Error(format!("data nodes {} seem to run\n{}", ids.join(", "), tail(&said(&output)))))
+            }
+        }
     }
 
     /// Waits until all data nodes are started.
@@ -302,7 +321,8 @@ impl NdbCluster {
         format!("--config-file={}/config.ini", self.dir.display())
     }
 
-    /// The process of a node, if it runs. Process ids are used again: the command line must be the node's as well.
+    /// The process of a node, if it runs. Process ids are used again: the command line must be the node's as
+    /// well.
     fn pid(&self, node: NodeId) -> Option<u32> {
         let pid = fs::read_to_string(self.folder(node).join("pid")).ok()?.trim().parse().ok()?;
         let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;

@@ -1,8 +1,9 @@
-//! The cluster's configuration as a management server sends it (`get config_v2`, base64 already removed): which
-//! nodes there are, and how two of them connect. Decoded into sections as they are; the accessors apply default
-//! sections and NDB's own defaults. The encoder is for embedded nodes, which hand out such a configuration
-//! themselves. Source: storage/ndb/src/common/util/ConfigValues.cpp, src/common/mgmcommon/ConfigObject.cpp and
-//! include/mgmapi/mgmapi_config_parameters.h.
+//! The cluster's configuration as a management server sends it (`get config_v2`, base64 already removed):
+//! which nodes there are, and how two of them connect. Decoded into sections as they are; the accessors apply
+//! default sections and NDB's own defaults. The encoder is for embedded nodes, which hand out such a
+//! configuration themselves. Source:
+//! storage/ndb/src/common/mgmcommon/ConfigObject.cpp, ConfigSection.cpp and
+//! storage/ndb/include/mgmapi/mgmapi_config_parameters.h.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,19 +18,19 @@ pub mod key {
         };
     }
     keys! {
-        SYSTEM_PRIMARY_MGM_NODE = 1, SYSTEM_GENERATION = 2, SYSTEM_NAME = 3,
-        NODE_ID = 3, HOST_NAME = 5, DATA_DIR = 7, TOTAL_SEND_BUFFER_MEMORY = 9, LOCATION_DOMAIN_ID = 10,
-        DEDICATED = 11, REQUIRE_CERTIFICATE = 12, NO_OF_REPLICAS = 101, HEARTBEAT_INTERVAL_DB_DB = 118,
+        SYSTEM_PRIMARY_MGM_NODE = 1, SYSTEM_GENERATION = 2, SYSTEM_NAME = 3, NODE_ID = 3, HOST_NAME = 5,
+        DATA_DIR = 7, TOTAL_SEND_BUFFER_MEMORY = 9, LOCATION_DOMAIN_ID = 10, DEDICATED = 11,
+        REQUIRE_CERTIFICATE = 12, NO_OF_REPLICAS = 101, HEARTBEAT_INTERVAL_DB_DB = 118,
         HEARTBEAT_INTERVAL_DB_API = 119, TRANSACTION_INACTIVE_TIMEOUT = 130,
         TRANSACTION_DEADLOCK_DETECTION_TIMEOUT = 131, NODE_GROUP = 185, ARBITRATION_RANK = 200,
-        ARBITRATION_DELAY = 201, EXTRA_SEND_BUFFER_MEMORY = 203, MGM_PORT_NUMBER = 300, MGM_REQUIRE_TLS = 301,
-        NODE_ID_1 = 400, NODE_ID_2 = 401, SEND_SIGNAL_ID = 402, CHECKSUM = 403, PORT_NUMBER = 406,
-        HOST_NAME_1 = 407, HOST_NAME_2 = 408, GROUP = 409, NODE_ID_SERVER = 410, OVERLOAD_LIMIT = 411,
-        PREFER_IP_VERSION = 414, SEND_BUFFER_MEMORY = 454, RECEIVE_BUFFER_MEMORY = 455, TCP_RCV_BUF_SIZE = 457,
-        TCP_SND_BUF_SIZE = 458, TCP_MAXSEG_SIZE = 459, REQUIRE_LINK_TLS = 462, MAX_SCAN_BATCH_SIZE = 800,
-        BATCH_BYTE_SIZE = 801, BATCH_SIZE = 802, AUTO_RECONNECT = 803,
-        DEFAULT_OPERATION_REDO_PROBLEM_ACTION = 805, DEFAULT_HASHMAP_SIZE = 806, CONNECT_BACKOFF_MAX_TIME = 807,
-        START_CONNECT_BACKOFF_MAX_TIME = 808,
+        ARBITRATION_DELAY = 201, EXTRA_SEND_BUFFER_MEMORY = 203, MGM_PORT_NUMBER = 300,
+        MGM_REQUIRE_TLS = 301, NODE_ID_1 = 400, NODE_ID_2 = 401, SEND_SIGNAL_ID = 402, CHECKSUM = 403,
+        PORT_NUMBER = 406, HOST_NAME_1 = 407, HOST_NAME_2 = 408, GROUP = 409, NODE_ID_SERVER = 410,
+        OVERLOAD_LIMIT = 411, PREFER_IP_VERSION = 414, SEND_BUFFER_MEMORY = 454,
+        RECEIVE_BUFFER_MEMORY = 455, TCP_RCV_BUF_SIZE = 457, TCP_SND_BUF_SIZE = 458,
+        TCP_MAXSEG_SIZE = 459, REQUIRE_LINK_TLS = 462, MAX_SCAN_BATCH_SIZE = 800, BATCH_BYTE_SIZE = 801,
+        BATCH_SIZE = 802, AUTO_RECONNECT = 803, DEFAULT_OPERATION_REDO_PROBLEM_ACTION = 805,
+        DEFAULT_HASHMAP_SIZE = 806, CONNECT_BACKOFF_MAX_TIME = 807, START_CONNECT_BACKOFF_MAX_TIME = 808,
     }
 }
 
@@ -197,7 +198,8 @@ impl Section {
 pub enum Port {
     /// Configured.
     Fixed(u16),
-    /// Chosen by the data node when it starts; the management server knows it. Sometimes it is told right away.
+    /// Chosen by the data node when it starts; the management server knows it. Sometimes it is told right
+    /// away.
     Dynamic(Option<u16>),
 }
 
@@ -267,8 +269,8 @@ impl Default for Configuration {
 
 /// Building one, for whoever hands it out.
 impl Configuration {
-    /// Puts the section where its kind and, for nodes, its NodeId say; a node or system section of the same name
-    /// is replaced. Gives back a node section whose id is missing or out of range.
+    /// Puts the section where its kind and, for nodes, its NodeId say; a node or system section of the same
+    /// name is replaced. Gives back a node section whose id is missing or out of range.
     pub fn add(&mut self, section: Section) -> Result<(), Section> {
         match section.kind {
             Kind::System => self.system = section,
