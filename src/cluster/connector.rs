@@ -126,7 +126,12 @@ impl Connector {
         asked?.ok_or_else(|| format!("port: the management server does not know the port of node {node} yet"))
     }
 
-    fn ask_port(&mut self, cluster: &Cluster, node: NodeId, deadline: Instant) -> Result<Option<u16>, String> {
+    fn ask_port(
+        &mut self,
+        cluster: &Cluster,
+        node: NodeId,
+        deadline: Instant,
+    ) -> Result<Option<u16>, String> {
         let session = match &mut self.session {
             Some(session) => session,
             none => {

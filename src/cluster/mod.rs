@@ -139,7 +139,8 @@ impl Cluster {
 
     fn start(joined: mgm::Joined, options: &Options) -> Result<Arc<Self>, Error> {
         let mgm::Joined { node_id, configuration, session } = joined;
-        let links = configuration.links(node_id).map_err(|e| Error::new(own::CONNECT_FAILED, e.to_string()))?;
+        let links =
+            configuration.links(node_id).map_err(|e| Error::new(own::CONNECT_FAILED, e.to_string()))?;
         let nodes: Vec<_> = links.iter().map(|l| Arc::new(Node::new(l.node, l.host.clone()))).collect();
         let cluster = Arc::new(Cluster {
             own_node: node_id,
@@ -171,7 +172,9 @@ impl Cluster {
             let (receiver, mailbox) = receive::Receiver::new(self.ports.clone())?;
             receivers.push(mailbox.clone());
             threads.receivers.push(mailbox);
-            threads.handles.push(thread(format!("ic-receive-{number}"), self.clone(), move |_| receiver.run())?);
+            threads
+                .handles
+                .push(thread(format!("ic-receive-{number}"), self.clone(), move |_| receiver.run())?);
         }
         let (pool, pool_mailbox) = send_pool::SendPool::new()?;
         threads.send_pool = Some(pool_mailbox.clone());

@@ -2,16 +2,16 @@
 //! Connections, the dictionary and the manager are its users.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::RwLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::inbox::Inbox;
 use crate::link::page::{Content, Page};
+use crate::wire::NodeId;
 use crate::wire::block::MIN_API_BLOCK;
 use crate::wire::fragment::{Assembler, OwnedSignal};
 use crate::wire::signal::Signal;
-use crate::wire::NodeId;
 
 /// Ports that can be open at once. Transaction ids hold 12 bits of the block number, so no more can be told
 /// apart.

@@ -3,75 +3,79 @@
 
 mod table;
 
+use std::ffi::CStr;
+
 /// Codes of this library. A retired number is never given again.
 pub mod own {
+    use std::ffi::CStr;
+
     macro_rules! own {
         ($($(#[doc = $doc:literal])* $name:ident = $code:literal, $class:ident, $text:literal;)*) => {
             $($(#[doc = $doc])* pub const $name: i32 = $code;)*
             /// Code, class and text of each of the library's own codes.
-            pub(super) const TABLE: &[(i32, super::Class, &str)] =
+            pub(super) const TABLE: &[(i32, super::Class, &CStr)] =
                 &[$(($code, super::Class::$class, $text),)*];
         };
     }
     own! {
         /// A pointer that must not be NULL is, or a value is out of its range.
-        INVALID_ARGUMENT = -1, Usage, "invalid argument: a NULL pointer or a value out of range";
+        INVALID_ARGUMENT = -1, Usage, c"invalid argument: a NULL pointer or a value out of range";
         /// Something inside the library broke; the connection refuses further work.
-        INTERNAL = -2, Internal, "internal error of the library";
+        INTERNAL = -2, Internal, c"internal error of the library";
         /// Another thread is inside this connection.
-        BUSY = -3, Usage, "another thread is inside this connection";
+        BUSY = -3, Usage, c"another thread is inside this connection";
         /// The call is not allowed inside a callback.
-        IN_CALLBACK = -4, Usage, "not allowed inside a callback";
+        IN_CALLBACK = -4, Usage, c"not allowed inside a callback";
         /// The query handle is of no query of this connection, or of one that was freed.
-        STALE_QUERY = -5, Usage, "stale or foreign query handle";
+        STALE_QUERY = -5, Usage, c"stale or foreign query handle";
         /// The transaction handle is of no transaction of this connection, or of one that was closed.
-        STALE_TRANSACTION = -6, Usage, "stale or foreign transaction handle";
+        STALE_TRANSACTION = -6, Usage, c"stale or foreign transaction handle";
         /// The query is defined or sent: its rows are the library's until it completes.
-        QUERY_NOT_IDLE = -7, Usage, "the query is in use until it completes";
+        QUERY_NOT_IDLE = -7, Usage, c"the query is in use until it completes";
         /// The transaction is committing, rolling back or over.
-        TRANSACTION_NOT_OPEN = -8, Usage, "the transaction takes no more work";
+        TRANSACTION_NOT_OPEN = -8, Usage, c"the transaction takes no more work";
         /// A record of another table.
-        RECORD_MISMATCH = -9, Usage, "the record belongs to another table or lacks columns of the key";
+        RECORD_MISMATCH = -9, Usage, c"the record belongs to another table or lacks columns of the key";
         /// A row whose length is not the record's.
-        ROW_LENGTH = -10, Usage, "the row has not the record's length";
+        ROW_LENGTH = -10, Usage, c"the row has not the record's length";
         /// The length bytes of a variable-length value exceed the column.
-        VALUE_TOO_LONG = -11, Usage, "a value is longer than its column";
+        VALUE_TOO_LONG = -11, Usage, c"a value is longer than its column";
         /// A key column's NULL bit is set.
-        NULL_KEY = -12, Usage, "a key column is NULL";
+        NULL_KEY = -12, Usage, c"a key column is NULL";
         /// Something that depends on it is still alive.
-        STILL_IN_USE = -13, Usage, "still in use: free what depends on it first";
+        STILL_IN_USE = -13, Usage, c"still in use: free what depends on it first";
         /// The cluster handle is not connected, or was disconnected.
-        NOT_CONNECTED = -14, Usage, "not connected";
+        NOT_CONNECTED = -14, Usage, c"not connected";
         /// The connect call failed; the cluster handle's error text says at which step.
-        CONNECT_FAILED = -15, Connect, "could not connect: see the cluster handle's error text";
+        CONNECT_FAILED = -15, Connect, c"could not connect: see the cluster handle's error text";
         /// The management server gave no node id until the deadline.
-        NO_NODE_ID = -16, Connect, "no free node id";
+        NO_NODE_ID = -16, Connect, c"no free node id";
         /// A data node's version cannot be used.
-        INCOMPATIBLE = -17, Connect, "a data node has an unusable version";
+        INCOMPATIBLE = -17, Connect, c"a data node has an unusable version";
         /// The record names a column that the table has not.
-        NO_SUCH_COLUMN = -18, Usage, "no such column";
+        NO_SUCH_COLUMN = -18, Usage, c"no such column";
         /// Fields of a record overlap, or lie outside the row.
-        FIELD_LAYOUT = -19, Usage, "fields of a record overlap or lie outside the row";
+        FIELD_LAYOUT = -19, Usage, c"fields of a record overlap or lie outside the row";
         /// A column of a type that records cannot hold.
-        UNSUPPORTED_TYPE = -20, Usage, "a column of this type cannot be in a record";
+        UNSUPPORTED_TYPE = -20, Usage, c"a column of this type cannot be in a record";
         /// As much as allowed is in flight: poll, then define again.
-        TOO_MANY_IN_FLIGHT = -21, TemporaryResource, "too much in flight: poll, then try again";
+        TOO_MANY_IN_FLIGHT = -21, TemporaryResource, c"too much in flight: poll, then try again";
         /// The send buffer is full: send and poll, then define again.
-        SEND_BUFFER_FULL = -22, TemporaryResource, "the send buffer is full: send and poll, then try again";
+        SEND_BUFFER_FULL = -22, TemporaryResource, c"the send buffer is full: send and poll, then try again";
         /// A reply that does not follow the protocol.
-        MALFORMED_REPLY = -23, Internal, "a data node's reply could not be read";
+        MALFORMED_REPLY = -23, Internal, c"a data node's reply could not be read";
         /// A name with a NUL, of length zero, or too long.
-        INVALID_NAME = -24, Usage, "a name is empty, too long, or holds a NUL";
+        INVALID_NAME = -24, Usage, c"a name is empty, too long, or holds a NUL";
         /// The process forked: handles of the parent cannot be used in the child.
-        FORKED = -25, Usage, "the handle belongs to the parent process";
+        FORKED = -25, Usage, c"the handle belongs to the parent process";
         /// The table definition given to create is not consistent.
-        INVALID_TABLE = -26, Usage, "the table definition is not consistent";
+        INVALID_TABLE = -26, Usage, c"the table definition is not consistent";
         /// The wait ended before the operation did; it is still in flight.
-        STILL_IN_FLIGHT = -27, TimeOut, "the wait is over, the operation is still in flight";
+        STILL_IN_FLIGHT = -27, TimeOut, c"the wait is over, the operation is still in flight";
         /// No data node can take new work now; nothing was sent.
-        NO_NODE = -28, TemporaryResource, "no data node can take work now: pause, then try again";
+        NO_NODE = -28, TemporaryResource, c"no data node can take work now: pause, then try again";
         /// A request larger than a data node takes.
-        TOO_LARGE = -29, Usage, "key and row together are larger than a data node takes";
+        TOO_LARGE = -29, Usage, c"key and row together are larger than a data node takes";
     }
 }
 
@@ -149,11 +153,12 @@ pub enum Class {
 /// Codes that interpreted programs give.
 const USER_CODES: std::ops::RangeInclusive<i32> = 6000..=6999;
 
-const SUCCESS: (i32, Class, &str) = (0, Class::None, "no error");
-const USER: (i32, Class, &str) = (*USER_CODES.start(), Class::User, "refused by the operation's own program");
-const UNKNOWN: (i32, Class, &str) = (0, Class::Internal, "unknown error code");
+const SUCCESS: (i32, Class, &CStr) = (0, Class::None, c"no error");
+const USER: (i32, Class, &CStr) =
+    (*USER_CODES.start(), Class::User, c"refused by the operation's own program");
+const UNKNOWN: (i32, Class, &CStr) = (0, Class::Internal, c"unknown error code");
 
-const fn entry(code: i32) -> &'static (i32, Class, &'static str) {
+const fn entry(code: i32) -> &'static (i32, Class, &'static CStr) {
     if code == 0 {
         return &SUCCESS;
     }
@@ -178,7 +183,7 @@ const fn entry(code: i32) -> &'static (i32, Class, &'static str) {
 }
 
 /// What a code means, for a person.
-pub const fn message(code: i32) -> &'static str {
+pub const fn message(code: i32) -> &'static CStr {
     entry(code).2
 }
 
@@ -243,6 +248,7 @@ mod tests {
     fn every_code_is_found() {
         for &(code, expected, text) in own::TABLE.iter().chain(table::TABLE) {
             assert_eq!((class(code), message(code)), (expected, text));
+            let text = text.to_str().unwrap();
             assert!(!text.is_empty() && !text.ends_with('.'));
         }
         for code in -27..=-1 {
@@ -262,7 +268,7 @@ mod tests {
             (ndb::NODE_FAILURE_ABORT, Class::NodeRecovery),
             (ndb::UNKNOWN_RESULT, Class::UnknownResult),
             (ndb::WAIT_NODE_FAILURE, Class::NodeRecovery),
-            (ndb::ROLLED_BACK, Class::Internal),
+            (ndb::ROLLED_BACK, Class::Application),
             (ndb::READ_LOST, Class::NodeRecovery),
             (0, Class::None),
             (6000, Class::User),

@@ -181,7 +181,8 @@ mod tests {
             let (mut stream, _) = listener.accept().unwrap();
             for answer in answers {
                 let mut request = [0; 64];
-                if stream.read(&mut request).unwrap_or(0) == 0 || stream.write_all(answer.as_bytes()).is_err() {
+                if stream.read(&mut request).unwrap_or(0) == 0 || stream.write_all(answer.as_bytes()).is_err()
+                {
                     return;
                 }
             }

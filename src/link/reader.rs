@@ -36,7 +36,13 @@ pub enum Got {
 impl Reader {
     /// A reader over a fresh stream that does not block.
     pub fn new(node: NodeId, generation: u32, stream: std::net::TcpStream) -> Self {
-        Reader { node, generation, stream: TcpStream::from_std(stream), buffer: vec![0; PAGE_WORDS], filled: 0 }
+        Reader {
+            node,
+            generation,
+            stream: TcpStream::from_std(stream),
+            buffer: vec![0; PAGE_WORDS],
+            filled: 0,
+        }
     }
 
     /// Reads once into the free part of the buffer.
