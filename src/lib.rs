@@ -21,5 +21,6 @@
 #[cfg(target_endian = "big")]
 compile_error!("signals travel in host byte order, and NDB on big endian hosts hashes keys differently");
 
+pub mod dict;
 pub mod error;
 pub mod wire;

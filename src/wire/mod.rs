@@ -2,7 +2,9 @@
 //! decoded here may come from a hostile peer: lengths are checked, an error is returned, nothing panics.
 
 pub mod block;
+pub mod column;
 pub mod gsn;
+pub mod hash;
 pub mod signal;
 
 /// A node's number in the cluster, 1 to 255.

@@ -1,0 +1,5 @@
+//! The dictionary as a client sees it: table definitions, records (which column stands where in a row), and
+//! distribution (which fragment, hence which node, owns a key).
+
+#[cfg(test)]
+pub(crate) mod vectors;
