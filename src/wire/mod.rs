@@ -5,6 +5,7 @@ pub mod block;
 pub mod column;
 pub mod gsn;
 pub mod hash;
+pub mod properties;
 pub mod signal;
 
 /// A node's number in the cluster, 1 to 255.
