@@ -3,6 +3,8 @@
 
 pub mod block;
 pub mod column;
+pub mod dictionary;
+pub mod fragment;
 pub mod gsn;
 pub mod hash;
 pub mod properties;
