@@ -151,7 +151,7 @@ pub fn value_bytes(
     use ColumnType::*;
     let bytes = match kind {
         Char | Varchar | Binary | Varbinary | Longvarchar | Longvarbinary => {
-            length.checked_add(array.length_bytes())?
+            length.checked_add(kind.array_type().length_bytes())?
         }
         Blob | Text if array == ArrayType::Fixed => precision.checked_add(8)?,
         Blob | Text => precision.checked_add(16)?,
