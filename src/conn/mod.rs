@@ -537,17 +537,17 @@ impl<T> Query<T> {
             Operation::Read(mode) => RequestInfo::read(mode),
             Operation::Write(kind, option) => RequestInfo::write(kind, option).queue_on_redo(),
         };
-        self.info = if self.table.has_disk_columns() { info } else { info.no_disk() };
+        self.info = if self.on_disk { info } else { info.no_disk() };
         self.operation = id;
         let has_attrinfo = match operation {
             Operation::Read(_) | Operation::Write(WriteKind::Insert | WriteKind::Write, _) => true,
-            Operation::Write(WriteKind::Update, _) => self.attr.as_ref().is_some_and(|a| a.has_values()),
+            Operation::Write(WriteKind::Update, _) => self.has_values,
             Operation::Write(WriteKind::Delete, _) => false,
         };
         let head = key_request::Operation {
             id,
-            table: self.table.id(),
-            version: self.table.version(),
+            table: self.table.id.number(),
+            version: self.table.version,
             info: self.info,
         };
         key_request::begin(&mut self.request, sender, head, has_attrinfo);
@@ -559,18 +559,18 @@ impl<T> Query<T> {
             Operation::Read(_) => match &self.attr {
                 Some(attr) => attr.push_read_list(out),
                 // A row is there or not: reading a key column tells.
-                None => self.key.push_key_read(out),
+                None => out.push((self.table.primary_key[0] as u32) << 16),
             },
             Operation::Write(WriteKind::Insert | WriteKind::Write, _) => {
                 // The key is a part of the row too, and always the one that finds it.
                 self.key.encode_key_values(self.key_row.bytes(), out)?;
                 if let Some(attr) = &self.attr {
-                    attr.encode_values(self.attr_row.bytes(), out, Columns::NotKey)?;
+                    attr.encode_values(self.attr_row.bytes(), out, Columns::All)?;
                 }
             }
             Operation::Write(WriteKind::Update, _) => {
                 if let Some(attr) = &self.attr {
-                    attr.encode_values(self.attr_row.bytes(), out, Columns::NotKey)?;
+                    attr.encode_values(self.attr_row.bytes(), out, Columns::All)?;
                 }
             }
             Operation::Write(WriteKind::Delete, _) => {}

@@ -42,6 +42,10 @@ pub struct Query<T> {
     pub table: Arc<Table>,
     /// The incarnation of the cluster whose table id this is.
     pub incarnation: u32,
+    /// The table has columns on disk.
+    pub on_disk: bool,
+    /// The attribute record has columns outside the key.
+    pub has_values: bool,
     pub key: Arc<Record>,
     pub attr: Option<Arc<Record>>,
     pub key_row: Row,
@@ -77,10 +81,14 @@ impl<T> Query<T> {
         attr: Option<Arc<Record>>,
         token: T,
     ) -> Self {
+        let on_disk = table.columns.iter().any(|column| column.on_disk);
+        let has_values = attr.iter().any(|attr| attr.fields().iter().any(|field| !field.is_key));
         let rows = (Row::new(key.row_size()), Row::new(attr.as_ref().map_or(0, |a| a.row_size())));
         Query {
             table,
             incarnation,
+            on_disk,
+            has_values,
             key,
             attr,
             key_row: rows.0,

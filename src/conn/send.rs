@@ -19,7 +19,7 @@ impl<T: Copy> Connection<T> {
         if let Some(table) = table
             && hint > 0
         {
-            let replicas = table.replicas(hint - 1).ok_or(own::INVALID_ARGUMENT)?;
+            let replicas = table.fragments.get(hint as usize - 1).ok_or(own::INVALID_ARGUMENT)?;
             for &id in replicas {
                 if let Some(at) = self.work.iter().position(|work| work.node.id == id)
                     && self.work[at].adopt()

@@ -3,10 +3,14 @@
 
 pub mod attribute;
 pub mod block;
+pub mod column;
 pub mod config;
+pub mod dictionary;
 pub mod fragment;
 pub mod gsn;
+pub mod hash;
 pub mod packed;
+pub mod properties;
 pub mod registration;
 pub mod signal;
 pub mod transaction;
