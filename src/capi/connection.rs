@@ -1,1 +1,843 @@
-//! x
+//! Connections, queries and transactions.
+//!
+//! A connection's mark says who is inside: nobody, a call, or a callback that a poll runs. Hot calls look at it
+//! and set it with plain loads and stores, which catches most mistakes and costs nothing; send, poll and free
+//! take it with one atomic exchange.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::args::{QueryCallback, ReadKeyArgs, Statistics, WriteKeyArgs, init, read};
+use super::global::{ApidGlobal, Shared};
+use super::handle::{Handle, borrow, forks, give, take_back};
+use super::record::Record;
+use super::table::TableDef;
+use super::{guard, guard_with, put};
+use crate::conn::query::State;
+use crate::conn::transaction::Phase;
+use crate::conn::{Connection, Operation};
+use crate::error::{ndb, own};
+
+/// A query's handle: 0 is none; stale once the query is freed.
+pub type QueryId = u64;
+/// A transaction's handle: 0 is none; stale once the transaction is closed.
+pub type TransId = u64;
+
+/// The transaction is open: more can be defined.
+pub const IC_TRANS_STATE_OPEN: i32 = 1;
+/// Operations, a commit or a rollback are under way.
+pub const IC_TRANS_STATE_BUSY: i32 = 2;
+/// The transaction was committed.
+pub const IC_TRANS_STATE_COMMITTED: i32 = 3;
+/// The transaction was rolled back, by its caller or by a failure, or its outcome is unknown: see its error.
+pub const IC_TRANS_STATE_ENDED: i32 = 4;
+
+/// How long ic_apid_conn_free waits for the final replies of what is in flight.
+const FREE_LIMIT: Duration = Duration::from_secs(2);
+
+/// What a definition gives and its completion gives back.
+#[derive(Debug, Clone, Copy)]
+struct Token {
+    callback: QueryCallback,
+    user_ref: *mut c_void,
+}
+
+const NO_TOKEN: Token = Token { callback: None, user_ref: std::ptr::null_mut() };
+
+const NOBODY: u32 = 0;
+const CALL: u32 = 1;
+const CALLBACK: u32 = 2;
+
+/// A user thread's connection: used by one thread at a time.
+pub struct ApidConnection {
+    kind: AtomicU32,
+    inside: AtomicU32,
+    /// The thread whose poll runs a callback.
+    polling_thread: AtomicUsize,
+    broken: AtomicBool,
+    forks: u32,
+    shared: Arc<Shared>,
+    inner: UnsafeCell<Connection<Token>>,
+}
+
+impl Handle for ApidConnection {
+    const KIND: u32 = 0x4943_434f;
+
+    fn kind(&self) -> &AtomicU32 {
+        &self.kind
+    }
+}
+
+impl Drop for ApidConnection {
+    fn drop(&mut self) {
+        self.shared.connections.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A number that tells this thread from the others that live.
+fn this_thread() -> usize {
+    thread_local!(static PLACE: u8 = const { 0 });
+    PLACE.with(|place| std::ptr::from_ref(place) as usize)
+}
+
+impl ApidConnection {
+    #[inline]
+    fn check(&self) -> Result<(), i32> {
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(own::INTERNAL);
+        }
+        if self.forks != forks() {
+            return Err(own::FORKED);
+        }
+        Ok(())
+    }
+
+    /// A hot call: best effort against a second thread.
+    #[inline]
+    fn enter<R>(&self, body: impl FnOnce(&mut Connection<Token>) -> Result<R, i32>) -> Result<R, i32> {
+        self.check()?;
+        let before = self.inside.load(Ordering::Relaxed);
+        if before == CALL {
+            return Err(own::BUSY);
+        }
+        self.inside.store(CALL, Ordering::Relaxed);
+        let result = self.with_inner(body);
+        self.inside.store(before, Ordering::Relaxed);
+        result
+    }
+
+    /// A call that is strict against a second thread. `Ok(None)`: called in a callback of this thread's poll,
+    /// for which `body` was not run.
+    fn enter_alone<R>(&self, body: impl FnOnce() -> Result<R, i32>) -> Result<Option<R>, i32> {
+        self.check()?;
+        match self.inside.compare_exchange(NOBODY, CALL, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => {
+                let result = body();
+                self.inside.store(NOBODY, Ordering::Release);
+                result.map(Some)
+            }
+            Err(CALLBACK) if self.polling_thread.load(Ordering::Relaxed) == this_thread() => Ok(None),
+            Err(_) => Err(own::BUSY),
+        }
+    }
+
+    /// Runs `body` on the connection; a panic in it breaks the connection for good.
+    #[inline]
+    fn with_inner<R>(&self, body: impl FnOnce(&mut Connection<Token>) -> R) -> R {
+        struct Breaks<'a>(&'a AtomicBool);
+        impl Drop for Breaks<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let breaks = Breaks(&self.broken);
+        // SAFETY: the only other references are made in this function too, and none lives while `body` runs:
+        // `body` runs no code of the caller, and a second thread is kept out by the mark, which on hot calls
+        // relies on the caller keeping the rule that a connection is used by one thread at a time.
+        let result = body(unsafe { &mut *self.inner.get() });
+        std::mem::forget(breaks);
+        result
+    }
+
+    /// Runs the callbacks that are due. The mark must be CALL.
+    fn run_callbacks(&self, conn: *mut ApidConnection) {
+        while let Some(completion) = self.with_inner(|inner| inner.next_callback()) {
+            if let Some(callback) = completion.token.callback {
+                self.polling_thread.store(this_thread(), Ordering::Relaxed);
+                self.inside.store(CALLBACK, Ordering::Relaxed);
+                // SAFETY: the caller gave this function with the definition, to be called like this while the
+                // connection lives; it cannot free the connection meanwhile.
+                unsafe { callback(conn, completion.query, completion.token.user_ref) };
+                self.inside.store(CALL, Ordering::Relaxed);
+            }
+            self.with_inner(|inner| inner.callback_done(completion.query));
+        }
+    }
+
+    fn poll(&self, conn: *mut ApidConnection, wait_ms: u32) -> Result<u32, i32> {
+        let signals = self.with_inner(|inner| inner.poll(Duration::from_millis(wait_ms as u64)))?;
+        self.run_callbacks(conn);
+        self.with_inner(|inner| inner.end_poll());
+        Ok(signals)
+    }
+
+    /// Defines one operation in a transaction of its own, commits, and waits for it.
+    fn execute(
+        &self,
+        conn: *mut ApidConnection,
+        query: QueryId,
+        operation: Operation,
+        wait_ms: u32,
+    ) -> Result<(), i32> {
+        let until = Instant::now() + Duration::from_millis(wait_ms as u64);
+        let transaction = self.with_inner(|inner| {
+            let hint = inner.hint_for_query(query)?;
+            let transaction = inner.start_transaction_for(hint, query)?;
+            let defined = inner.define(query, transaction, operation, false, NO_TOKEN);
+            if let Err(code) = defined {
+                inner.close(transaction)?;
+                return Err(code);
+            }
+            inner.commit(transaction)?;
+            inner.send()?;
+            Ok(transaction)
+        })?;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let polled = self.poll(conn, left.as_millis().min(u32::MAX as u128) as u32);
+            let (done, error) = self.with_inner(|inner| {
+                let done = inner.take_executed(query);
+                let error = match inner.query_error(query)? {
+                    0 => inner.transaction_error(transaction)?,
+                    error => error,
+                };
+                Ok::<_, i32>((done, error))
+            })?;
+            if done || left.is_zero() || polled.is_err() {
+                self.with_inner(|inner| inner.close(transaction))?;
+                return match (done, error, polled) {
+                    (true, 0, _) => Ok(()),
+                    (true, error, _) => Err(error),
+                    (false, _, Err(code)) => Err(code),
+                    (false, ..) => Err(own::STILL_IN_FLIGHT),
+                };
+            }
+        }
+    }
+}
+
+/// Creates a connection of a connected cluster handle, for one user thread at a time. How many can be open at
+/// once: 4096.
+/// glob: not NULL. conn: not NULL; receives the connection, to be freed with ic_apid_conn_free before the cluster handle.
+/// Threads: any; blocks never.
+/// Returns 0, -1 for a NULL, -14 if not connected, -21 if too many are open, -25 in a forked child.
+///
+/// # Safety
+/// Pointers are valid as described.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_create(glob: *mut ApidGlobal, conn: *mut *mut ApidConnection) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty, as the header says.
+        let shared = unsafe { borrow(glob.cast_const()) }?.shared()?;
+        if conn.is_null() {
+            return Err(own::INVALID_ARGUMENT);
+        }
+        let inner = Connection::new(shared.cluster()?)?;
+        shared.connections.fetch_add(1, Ordering::AcqRel);
+        let connection = give(ApidConnection {
+            kind: AtomicU32::new(ApidConnection::KIND),
+            inside: AtomicU32::new(NOBODY),
+            polling_thread: AtomicUsize::new(0),
+            broken: AtomicBool::new(false),
+            forks: forks(),
+            shared,
+            inner: UnsafeCell::new(inner),
+        });
+        // SAFETY: the caller's duty; not NULL.
+        unsafe { put(conn, connection) }
+    })
+}
+
+/// Frees a connection. What is in flight ends first: transactions without a commit sent are rolled back, final
+/// replies are waited for up to 2 s, what is left then ends with an error (4012 where a commit was sent), and
+/// callbacks that are due run. Queries and transactions go with it; their rows must not be touched any more.
+/// conn: NULL does nothing. Not in a callback of this connection.
+/// Threads: the connection's; blocks up to 2 s while something is in flight; calls back.
+/// Returns 0, -1 for something else than a connection, -3 if another thread is inside, -4 in a callback, -25 in a
+/// forked child.
+///
+/// # Safety
+/// conn is NULL or a connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_free(conn: *mut ApidConnection) -> i32 {
+    guard(|| {
+        if conn.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        if connection.broken.load(Ordering::Relaxed) {
+            // What broke is not touched again; it is dropped as it is.
+        } else if connection
+            .enter_alone(|| {
+                connection.with_inner(|inner| inner.finish(FREE_LIMIT));
+                connection.run_callbacks(conn);
+                Ok(())
+            })?
+            .is_none()
+        {
+            return Err(own::IN_CALLBACK);
+        }
+        // SAFETY: the caller's duty: no other thread uses the connection, and nobody does after this.
+        drop(unsafe { take_back(conn) }?);
+        Ok(())
+    })
+}
+
+/// Sends every query that is defined, every commit and rollback: one write per data node. Without force, a send
+/// may be held a moment for company on its link; today none is.
+/// conn: not NULL.
+/// Threads: the connection's, also in a callback; blocks never (what a full socket does not take, the library sends later).
+/// Returns 0; -1, -2, -3 or -25 if the connection cannot be used. What a lost link takes with it comes back as
+/// errors of queries and transactions.
+///
+/// # Safety
+/// conn is a connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_send(conn: *mut ApidConnection, force: bool) -> i32 {
+    guard(|| {
+        let _ = force;
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        match connection.enter_alone(|| connection.with_inner(|inner| inner.send()))? {
+            Some(()) => Ok(()),
+            // In a callback: what it defines goes out with the send that follows the poll, in one write.
+            None => connection.enter(|inner| inner.send()),
+        }
+    })
+}
+
+/// Waits up to wait_ms for replies, completes what they finish, and runs callbacks. It returns as soon as
+/// something has completed. 0 waits not at all. In a callback it does nothing.
+/// conn: not NULL. signals: NULL, or receives how many signals were taken.
+/// Threads: the connection's; blocks up to wait_ms; calls back.
+/// Returns 0; -1, -2, -3 or -25 if the connection cannot be used; -14 after a disconnect, once all has completed.
+///
+/// # Safety
+/// conn is a connection; signals is NULL or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_poll(
+    conn: *mut ApidConnection,
+    wait_ms: u32,
+    signals: *mut u32,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        let taken = connection.enter_alone(|| connection.poll(conn, wait_ms))?.unwrap_or(0);
+        if !signals.is_null() {
+            // SAFETY: the caller's duty; not NULL.
+            unsafe { signals.write(taken) };
+        }
+        Ok(())
+    })
+}
+
+/// ic_apid_conn_send, then ic_apid_conn_poll; the poll always runs. In a callback it only sends.
+/// Parameters, threads and returns as theirs.
+///
+/// # Safety
+/// conn is a connection; signals is NULL or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_flush(
+    conn: *mut ApidConnection,
+    wait_ms: u32,
+    force: bool,
+    signals: *mut u32,
+) -> i32 {
+    guard(|| {
+        let _ = force;
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        let polled = connection.enter_alone(|| {
+            connection.with_inner(|inner| inner.send())?;
+            connection.poll(conn, wait_ms)
+        })?;
+        if polled.is_none() {
+            connection.enter(|inner| inner.send())?;
+        }
+        if !signals.is_null() {
+            // SAFETY: the caller's duty; not NULL.
+            unsafe { signals.write(polled.unwrap_or(0)) };
+        }
+        Ok(())
+    })
+}
+
+/// What the connection has done so far.
+/// conn: not NULL. statistics: not NULL; its size field says how much of it is filled.
+/// Threads: the connection's; blocks never.
+/// Returns 0, -1, -2, -3 or -25.
+///
+/// # Safety
+/// conn is a connection; statistics is valid for the size it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_statistics(
+    conn: *mut ApidConnection,
+    statistics: *mut Statistics,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        let known = connection.enter(|inner| {
+            let s = inner.statistics();
+            Ok(Statistics {
+                size: size_of::<Statistics>(),
+                defined: s.defined,
+                completed: s.completed,
+                failed: s.failed,
+                in_flight: inner.in_flight() as u64,
+                sends: s.sends,
+                writes: s.writes,
+                pages: s.pages,
+                signals: s.signals,
+                late_replies: s.late_replies,
+                wakeups: inner.wakeups(),
+            })
+        })?;
+        // SAFETY: the caller's duty.
+        unsafe { super::args::write_out(statistics, known) }
+    })
+}
+
+/// Creates a query: one operation on a table that is defined, sent and completed again and again, with rows of
+/// its own, sized by its records.
+/// conn, table, key: not NULL; key must hold all columns of the primary key. attr: the columns that are read and
+/// written; NULL for none. Both must be records of the table. query: not NULL; receives the handle, to be freed
+/// with ic_apid_query_free or with the connection. Table and records may be freed before the query.
+/// Threads: the connection's; blocks never.
+/// Returns 0, -1 for a NULL, -9 for a record of another table or a key that is not whole, -21 when 1048576 exist,
+/// -2, -3 or -25.
+///
+/// # Safety
+/// Pointers are valid as described.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_query_create(
+    conn: *mut ApidConnection,
+    table: *mut TableDef,
+    key: *mut Record,
+    attr: *mut Record,
+    query: *mut QueryId,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let (connection, table, key) = unsafe {
+            (borrow(conn.cast_const())?, borrow(table.cast_const())?, borrow(key.cast_const())?)
+        };
+        let attr = match attr.is_null() {
+            true => None,
+            // SAFETY: the caller's duty.
+            false => Some(unsafe { borrow(attr.cast_const()) }?.record.clone()),
+        };
+        if query.is_null() {
+            return Err(own::INVALID_ARGUMENT);
+        }
+        let created = connection.enter(|inner| {
+            inner.create_query(table.table.clone(), table.incarnation, key.record.clone(), attr, NO_TOKEN)
+        })?;
+        // SAFETY: the caller's duty; not NULL.
+        unsafe { put(query, created) }
+    })
+}
+
+/// Frees a query that is not in flight; also in its own callback. Its rows must not be touched any more.
+/// Threads: the connection's; blocks never.
+/// Returns 0, -5 for a stale or foreign handle, -6 while it is in flight, -1, -2, -3 or -25.
+///
+/// # Safety
+/// conn is a connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_query_free(conn: *mut ApidConnection, query: QueryId) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        connection.enter(|inner| inner.free_query(query))
+    })
+}
+
+/// The key row of a query, to be filled in place. The caller's while the query is idle or complete.
+/// len: NULL, or receives the row's length in bytes.
+/// Threads: the connection's; blocks never.
+/// Returns the row, aligned to 16 bytes and at the same address for the query's life; NULL while the query is in
+/// flight (the row is the library's then), for a stale or foreign handle, or if the connection cannot be used.
+///
+/// # Safety
+/// conn is a connection; len is NULL or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_query_key_row(
+    conn: *mut ApidConnection,
+    query: QueryId,
+    len: *mut u32,
+) -> *mut u8 {
+    // SAFETY: the caller's duty.
+    unsafe { row(conn, query, len, true) }
+}
+
+/// The attribute row of a query: what a write takes and a read fills. As ic_apid_query_key_row otherwise; NULL also
+/// when the query has no attribute record.
+///
+/// # Safety
+/// conn is a connection; len is NULL or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_query_attr_row(
+    conn: *mut ApidConnection,
+    query: QueryId,
+    len: *mut u32,
+) -> *mut u8 {
+    // SAFETY: the caller's duty.
+    unsafe { row(conn, query, len, false) }
+}
+
+/// # Safety
+/// conn is a connection; len is NULL or valid.
+unsafe fn row(conn: *mut ApidConnection, query: QueryId, len: *mut u32, key: bool) -> *mut u8 {
+    let find = || {
+        // SAFETY: this function's own condition.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        connection.enter(|inner| {
+            let (key_row, attr_row) = inner.rows(query)?;
+            let row = if key { key_row } else { attr_row };
+            match row.len() {
+                0 => Err(own::INVALID_ARGUMENT),
+                length => Ok((row.pointer(), length)),
+            }
+        })
+    };
+    let (pointer, length) = guard_with(
+        |_| (std::ptr::null_mut(), 0),
+        || find().unwrap_or((std::ptr::null_mut(), 0)),
+    );
+    if !len.is_null() {
+        // SAFETY: this function's own condition; not NULL.
+        unsafe { len.write(length as u32) };
+    }
+    pointer
+}
+
+/// The error of a query's last completion: 0, a code of the data nodes, or one of this library.
+/// Threads: the connection's; blocks never.
+/// Returns that error; -5 for a stale or foreign handle, -1, -2, -3 or -25.
+///
+/// # Safety
+/// conn is a connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_query_error(conn: *mut ApidConnection, query: QueryId) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        match connection.enter(|inner| inner.query_error(query))? {
+            0 => Ok(()),
+            error => Err(error),
+        }
+    })
+}
+
+/// What the query's last definition gave as user_ref.
+/// Threads: the connection's; blocks never.
+/// Returns it; NULL for a stale or foreign handle, or if the connection cannot be used.
+///
+/// # Safety
+/// conn is a connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_query_user_ref(conn: *mut ApidConnection, query: QueryId) -> *mut c_void {
+    let find = || {
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        connection.enter(|inner| inner.token(query))
+    };
+    guard_with(|_| std::ptr::null_mut(), || find().map_or(std::ptr::null_mut(), |token| token.user_ref))
+}
+
+/// Takes the oldest completed query off the executed list, which makes it idle.
+/// conn, query: not NULL; query receives the handle.
+/// Threads: the connection's; blocks never.
+/// Returns true; false when the list is empty or the connection cannot be used.
+///
+/// # Safety
+/// conn is a connection; query is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_get_next_executed_query(
+    conn: *mut ApidConnection,
+    query: *mut QueryId,
+) -> bool {
+    let next = || {
+        if query.is_null() {
+            return Err(own::INVALID_ARGUMENT);
+        }
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        connection.enter(|inner| inner.next_executed().ok_or(0))
+    };
+    match guard_with(Err, next) {
+        // SAFETY: the caller's duty; not NULL.
+        Ok(executed) => unsafe { put(query, executed) }.is_ok(),
+        Err(_) => false,
+    }
+}
+
+/// Which part of the table a key is in, as a hint for ic_apid_conn_start_transaction: the data node that has
+/// the row then coordinates.
+/// conn, table, record: not NULL. key: a row of the record, key_len its length in bytes.
+/// Threads: the connection's; blocks never.
+/// Returns the hint; 0 when there is none: the distribution cannot be computed (for example a collation other than a
+/// binary one), a pointer is NULL, or key_len is not the record's row length.
+///
+/// # Safety
+/// Pointers are valid; key for key_len bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_hint_for_key(
+    conn: *mut ApidConnection,
+    table: *mut TableDef,
+    record: *mut Record,
+    key: *const u8,
+    key_len: u32,
+) -> u32 {
+    let hint = || {
+        // SAFETY: the caller's duty.
+        let (connection, table, record) = unsafe {
+            (borrow(conn.cast_const())?, borrow(table.cast_const())?, borrow(record.cast_const())?)
+        };
+        if key.is_null() {
+            return Err(own::INVALID_ARGUMENT);
+        }
+        // SAFETY: the caller's duty; not NULL. Nobody writes the row while the call runs.
+        let key = unsafe { std::slice::from_raw_parts(key, key_len as usize) };
+        connection.enter(|inner| inner.hint_for_key(&table.table, &record.record, key))
+    };
+    guard_with(|_| 0, || hint().unwrap_or(0))
+}
+
+/// Starts a transaction. Never waits: if the node has no coordinator record free, the transaction's requests are held
+/// back until it has.
+/// conn: not NULL. hint: from ic_apid_conn_hint_for_key with the same table; 0 for any node. table: NULL only without
+/// a hint. trans: not NULL; receives the handle, to be closed with ic_apid_conn_close_transaction.
+/// Threads: the connection's, also in a callback; blocks never.
+/// Returns 0, -28 when no data node can take work now (temporary), -21 when too many transactions are open (temporary),
+/// -1, -2, -3 or -25.
+///
+/// # Safety
+/// Pointers are valid as described.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_start_transaction(
+    conn: *mut ApidConnection,
+    hint: u32,
+    table: *mut TableDef,
+    trans: *mut TransId,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        let table = match table.is_null() {
+            true if hint != 0 => return Err(own::INVALID_ARGUMENT),
+            true => None,
+            // SAFETY: the caller's duty.
+            false => Some(unsafe { borrow(table.cast_const()) }?),
+        };
+        if trans.is_null() {
+            return Err(own::INVALID_ARGUMENT);
+        }
+        let table = table.map(|table| &*table.table);
+        let started = connection.enter(|inner| inner.start_transaction(hint, table))?;
+        // SAFETY: the caller's duty; not NULL.
+        unsafe { put(trans, started) }
+    })
+}
+
+/// Sets write arguments to their defaults: IC_WRITE_KIND_WRITE, default abort option, no callback.
+/// args: NULL does nothing. size: sizeof *args.
+/// Threads: any; blocks never.
+///
+/// # Safety
+/// args is NULL or valid for size bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_write_key_args_init(args: *mut WriteKeyArgs, size: usize) {
+    // SAFETY: the caller's duty.
+    guard_with(|_| (), || unsafe { init(args, size) })
+}
+
+/// Sets read arguments to their defaults: IC_READ_KIND_COMMITTED, default abort option, no callback.
+/// args: NULL does nothing. size: sizeof *args.
+/// Threads: any; blocks never.
+///
+/// # Safety
+/// args is NULL or valid for size bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_read_key_args_init(args: *mut ReadKeyArgs, size: usize) {
+    // SAFETY: the caller's duty.
+    guard_with(|_| (), || unsafe { init(args, size) })
+}
+
+/// Defines a write in a transaction, from the query's rows: packs its request. Nothing is sent. From a success on
+/// the rows are the library's until the query completes, once; after an error nothing is defined.
+/// Insert and write store the key row's columns and the attribute row's; update stores the attribute row's columns outside
+/// the key; delete looks at the key row alone.
+/// conn: not NULL. args: NULL for all defaults.
+/// Threads: the connection's, also in a callback; blocks never.
+/// Returns 0; -5 or -7 for a stale or foreign handle of query or transaction (-5 query, -6 transaction); -7 if the query is
+/// in flight; -8 if the transaction takes no more work; -11 for a value longer than its column; -12 for a NULL key; -29 if
+/// key and row are too large; -22 if the send buffer is full (temporary); 241 if the table must be opened again; -1, -2,
+/// -3 or -25.
+///
+/// # Safety
+/// conn is a connection; args is NULL or valid for the size it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_write_key(
+    conn: *mut ApidConnection,
+    query: QueryId,
+    trans: TransId,
+    args: *const WriteKeyArgs,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let (connection, args) = unsafe { (borrow(conn.cast_const())?, read(args)?) };
+        let operation = args.operation()?;
+        let token = Token { callback: args.callback, user_ref: args.user_ref };
+        connection.enter(|inner| inner.define(query, trans, operation, token.callback.is_some(), token))
+    })
+}
+
+/// Defines a read in a transaction: the row found by the key row will be in the attribute row when the query is
+/// complete. 626 if it is not there. As ic_apid_conn_write_key otherwise.
+///
+/// # Safety
+/// conn is a connection; args is NULL or valid for the size it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_read_key(
+    conn: *mut ApidConnection,
+    query: QueryId,
+    trans: TransId,
+    args: *const ReadKeyArgs,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let (connection, args) = unsafe { (borrow(conn.cast_const())?, read(args)?) };
+        let operation = args.operation()?;
+        let token = Token { callback: args.callback, user_ref: args.user_ref };
+        connection.enter(|inner| inner.define(query, trans, operation, token.callback.is_some(), token))
+    })
+}
+
+/// Asks for a transaction's commit. It rides on the last query that is defined; without one it follows what is
+/// out. No callback of the transaction's queries that are defined now runs before the outcome is known. The
+/// transaction takes no more work.
+/// Threads: the connection's, also in a callback; blocks never.
+/// Returns 0, -6 for a stale or foreign handle, -8 if it was committed, rolled back or has failed before, -1, -2, -3 or -25.
+///
+/// # Safety
+/// conn is a connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_commit_transaction(conn: *mut ApidConnection, trans: TransId) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        connection.enter(|inner| inner.commit(trans))
+    })
+}
+
+/// Rolls a transaction back. Its queries that are not complete end with 4350. It goes out with the next send.
+/// Threads: the connection's, also in a callback; blocks never.
+/// Returns 0, -6 for a stale or foreign handle, -8 if its commit is under way or it is over, -1, -2, -3 or -25.
+///
+/// # Safety
+/// conn is a connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_rollback_transaction(conn: *mut ApidConnection, trans: TransId) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        connection.enter(|inner| inner.rollback(trans))
+    })
+}
+
+/// Gives a transaction up: one without a commit is rolled back. Its handle is stale at once; queries of it that are
+/// in flight complete as they would.
+/// Threads: the connection's, also in a callback; blocks never.
+/// Returns 0, -6 for a stale or foreign handle, -1, -2, -3 or -25.
+///
+/// # Safety
+/// conn is a connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_close_transaction(conn: *mut ApidConnection, trans: TransId) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        connection.enter(|inner| inner.close(trans))
+    })
+}
+
+/// A transaction's error: 0 while there is none and after a success.
+/// Threads: the connection's; blocks never.
+/// Returns that error; -6 for a stale or foreign handle, -1, -2, -3 or -25.
+///
+/// # Safety
+/// conn is a connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_transaction_error(conn: *mut ApidConnection, trans: TransId) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        match connection.enter(|inner| inner.transaction_error(trans))? {
+            0 => Ok(()),
+            error => Err(error),
+        }
+    })
+}
+
+/// Where a transaction is.
+/// Threads: the connection's; blocks never.
+/// Returns one of IC_TRANS_STATE_*; -6 for a stale or foreign handle, -1, -2, -3 or -25.
+///
+/// # Safety
+/// conn is a connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_transaction_state(conn: *mut ApidConnection, trans: TransId) -> i32 {
+    let find = || {
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        connection.enter(|inner| inner.transaction_state(trans))
+    };
+    match guard_with(Err, find) {
+        Ok((Phase::Open, _)) => IC_TRANS_STATE_OPEN,
+        Ok((Phase::Ended, true)) => IC_TRANS_STATE_COMMITTED,
+        Ok((Phase::Ended, false)) => IC_TRANS_STATE_ENDED,
+        Ok(_) => IC_TRANS_STATE_BUSY,
+        Err(code) => code,
+    }
+}
+
+/// Writes one row in a transaction of its own and waits for the outcome: for tools and tests. Other queries of
+/// the connection that complete meanwhile are completed as in a poll. The callback and user_ref of args are not used.
+/// conn: not NULL. query: idle, its rows filled. args: NULL for all defaults. Not in a callback.
+/// Threads: the connection's; blocks up to wait_ms; calls back for other queries.
+/// Returns the outcome: 0 or the error of query or transaction; -27 if it is still in flight after wait_ms, then the query
+/// comes on the executed list later; -4 in a callback; else as ic_apid_conn_write_key.
+///
+/// # Safety
+/// conn is a connection; args is NULL or valid for the size it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_write_key_sync(
+    conn: *mut ApidConnection,
+    query: QueryId,
+    args: *const WriteKeyArgs,
+    wait_ms: u32,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let (connection, args) = unsafe { (borrow(conn.cast_const())?, read(args)?) };
+        let operation = args.operation()?;
+        connection.enter_alone(|| connection.execute(conn, query, operation, wait_ms))?.ok_or(own::IN_CALLBACK)
+    })
+}
+
+/// Reads one row in a transaction of its own and waits for it; 626 if it is not there. As
+/// ic_apid_conn_write_key_sync otherwise.
+///
+/// # Safety
+/// conn is a connection; args is NULL or valid for the size it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_read_key_sync(
+    conn: *mut ApidConnection,
+    query: QueryId,
+    args: *const ReadKeyArgs,
+    wait_ms: u32,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let (connection, args) = unsafe { (borrow(conn.cast_const())?, read(args)?) };
+        let operation = args.operation()?;
+        connection.enter_alone(|| connection.execute(conn, query, operation, wait_ms))?.ok_or(own::IN_CALLBACK)
+    })
+}
