@@ -3,6 +3,7 @@
 
 pub mod distribution;
 pub mod record;
+pub mod schema;
 pub mod table;
 
 #[cfg(test)]
