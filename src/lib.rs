@@ -21,6 +21,13 @@
 #[cfg(target_endian = "big")]
 compile_error!("signals travel in host byte order, and NDB on big endian hosts hashes keys differently");
 
+pub mod capi;
+pub mod cluster;
+pub mod conn;
 pub mod dict;
 pub mod error;
+pub mod link;
+pub mod mgm;
+#[cfg(feature = "tools")]
+pub mod tools;
 pub mod wire;

@@ -98,6 +98,12 @@ pub struct Signal<'a> {
 }
 
 impl<'a> Signal<'a> {
+    /// A whole signal without sections, as packed ones are.
+    #[inline]
+    pub fn short(header: Header, data: &'a [u32]) -> Self {
+        Signal { header, fragment: Fragment::Whole, data, sections: [&[]; MAX_SECTIONS], section_count: 0 }
+    }
+
     /// The sections that are present, at most [`MAX_SECTIONS`].
     pub fn sections(&self) -> &[&'a [u32]] {
         &self.sections[..self.section_count as usize]
@@ -282,5 +288,138 @@ pub fn encode_any(
             return Ok(());
         }
         first = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HEADER: Header = Header { gsn: 10, receiver: 0x8000, sender: 0x2f5 };
+
+    fn words(lengths: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value = Vec<u32>> {
+        prop::collection::vec(any::<u32>(), lengths)
+    }
+
+    #[test]
+    fn refuses_what_a_node_stops_for() {
+        let mut out = Vec::new();
+        let mut refused = |data: &[u32], sections: &[&[u32]]| encode(&mut out, HEADER, data, sections).err();
+        assert_eq!(refused(&[], &[]), Some(EncodeError::Data));
+        assert_eq!(refused(&[0; MAX_DATA + 1], &[]), Some(EncodeError::Data));
+        assert_eq!(refused(&[0; MAX_DATA], &[&[1]]), Some(EncodeError::Data));
+        assert_eq!(refused(&[0; MAX_DATA - 1], &[&[1]]), None);
+        assert_eq!(refused(&[0], &[&[1], &[]]), Some(EncodeError::Sections));
+        assert_eq!(refused(&[0], &[&[1][..]; 4]), Some(EncodeError::Sections));
+        assert_eq!(refused(&[0], &[&[1; MAX_MESSAGE - 4]]), Some(EncodeError::Length));
+        assert_eq!(refused(&[0], &[&[1; MAX_MESSAGE - 5]]), None);
+        let big = vec![1; 9000];
+        let mut refused =
+            |data: &[u32], sections: &[&[u32]]| encode_any(&mut out, HEADER, data, sections, 1).err();
+        assert_eq!(refused(&[0; 23], &[&big]), Some(EncodeError::Data));
+        assert_eq!(refused(&[], &[&big]), Some(EncodeError::Data));
+        assert_eq!(refused(&[0], &[&big, &[]]), Some(EncodeError::Sections));
+        assert_eq!(refused(&[0; 22], &[&big]), None);
+    }
+
+    #[test]
+    fn lengths_and_byte_order_are_judged_by_the_first_word() {
+        assert_eq!(message_length(4 << 8), Ok(4));
+        assert_eq!(message_length((MAX_MESSAGE as u32) << 8), Ok(MAX_MESSAGE));
+        for length in [0, 3, MAX_MESSAGE as u32 + 1, 0xffff] {
+            assert_eq!(message_length(length << 8), Err(FrameError::Length));
+        }
+        for bit in [0, 7, 24, 31] {
+            assert_eq!(message_length(4 << 8 | 1 << bit), Err(FrameError::ByteOrder));
+        }
+        assert_eq!(message_length(4 << 8 | COMPRESSED), Err(FrameError::Compressed));
+    }
+
+    /// Adds the signal id and the checksum that a peer may send.
+    fn with_options(message: &[u32], id: Option<u32>, checksum: bool) -> Vec<u32> {
+        let mut words = message.to_vec();
+        if let Some(id) = id {
+            words.insert(3, id);
+            words[0] = (words[0] | SIGNAL_ID) + (1 << 8);
+        }
+        if checksum {
+            words[0] = (words[0] | CHECKSUM) + (1 << 8);
+            words.push(words.iter().fold(0, |sum, word| sum ^ word));
+        }
+        words
+    }
+
+    proptest! {
+        #[test]
+        fn signals_come_back(
+            (gsn, receiver, sender) in any::<(u16, u16, u16)>(),
+            data in words(1..23),
+            sections in prop::collection::vec(words(1..50), 0..4),
+            id in any::<Option<u32>>(),
+            checksum in any::<bool>(),
+            (place, bit) in (any::<prop::sample::Index>(), 0..32u32),
+        ) {
+            let header = Header { gsn, receiver, sender };
+            let borrowed: Vec<&[u32]> = sections.iter().map(|section| &section[..]).collect();
+            let mut message = Vec::new();
+            encode(&mut message, header, &data, &borrowed).unwrap();
+            let mut message = with_options(&message, id, checksum);
+            let signal = decode(&message).unwrap();
+            prop_assert_eq!((signal.header, signal.fragment), (header, Fragment::Whole));
+            prop_assert_eq!((signal.data, signal.sections()), (&data[..], &borrowed[..]));
+            for cut in 0..message.len() {
+                prop_assert!(decode(&message[..cut]).is_err());
+            }
+            let place = place.index(message.len());
+            message[place] ^= 1u32 << bit;
+            // Damage anywhere but in the bits that switch the checksum off is found by it.
+            prop_assert!(!checksum || place == 0 || decode(&message).is_err());
+            let _ = decode(&message);
+        }
+
+        #[test]
+        fn every_message_of_a_large_signal_keeps_the_rules(
+            data in words(1..19),
+            lengths in prop::collection::vec(1..30_000usize, 1..4),
+        ) {
+            let sections: Vec<_> = lengths.iter().map(|&length| vec![length as u32; length]).collect();
+            let borrowed: Vec<&[u32]> = sections.iter().map(|section| &section[..]).collect();
+            let mut out = Vec::new();
+            encode_any(&mut out, HEADER, &data, &borrowed, 9).unwrap();
+            let mut left = lengths;
+            let mut rest = &out[..];
+            while let Some(&first) = rest.first() {
+                let message;
+                (message, rest) = rest.split_at(message_length(first).unwrap());
+                let signal = decode(message).unwrap();
+                prop_assert!(signal.data.len() + signal.sections().len() <= MAX_DATA);
+                prop_assert_eq!(rest.is_empty(), matches!(signal.fragment, Fragment::Whole | Fragment::Last));
+                let count = signal.sections().len() as u32;
+                let numbers = match (signal.fragment, signal.data) {
+                    (Fragment::Whole, _) => (0..count).collect(),
+                    (_, [numbers @ .., _]) => numbers[numbers.len() - count as usize..].to_vec(),
+                    _ => panic!("no fragment id"),
+                };
+                for (number, section) in numbers.into_iter().zip(signal.sections()) {
+                    let left = &mut left[number as usize];
+                    *left -= section.len();
+                    prop_assert!(*left == 0 || section.len().is_multiple_of(FRAGMENT_UNIT));
+                }
+            }
+            prop_assert!(left.iter().all(|&left| left == 0));
+        }
+
+        #[test]
+        fn any_words_decode_or_are_refused(mut message in words(0..60), honest in any::<bool>()) {
+            let length = (message.len() as u32) << 8;
+            if honest && let [first, ..] = &mut message[..] {
+                *first = *first & !(BYTE_ORDER_BITS | COMPRESSED | CHECKSUM | 0xffff << 8) | length;
+            }
+            if let Ok(signal) = decode(&message) {
+                let parts: usize = signal.sections().iter().map(|section| section.len() + 1).sum();
+                prop_assert!(3 + signal.data.len() + parts <= message.len());
+            }
+        }
     }
 }

@@ -1,0 +1,292 @@
+//! Argument structs that begin with their size, and the constants their fields take. An older caller's smaller
+//! struct leaves the fields it does not know at their defaults; in a newer caller's larger one, what this
+//! library does not know must be zero.
+
+use std::ffi::{c_char, c_void};
+
+use super::connection::ApidConnection;
+use crate::conn::Operation;
+use crate::error::own;
+use crate::wire::transaction::{AbortOption, LockMode, WriteKind};
+
+/// Makes a row that must not be there; 630 if it is.
+pub const IC_WRITE_KIND_INSERT: i32 = 1;
+/// Changes a row that must be there; 626 if it is not.
+pub const IC_WRITE_KIND_UPDATE: i32 = 2;
+/// Makes the row or changes it. The default.
+pub const IC_WRITE_KIND_WRITE: i32 = 3;
+/// Removes a row that must be there; 626 if it is not.
+pub const IC_WRITE_KIND_DELETE: i32 = 4;
+
+/// The last committed row; takes no lock and waits for none. The default.
+pub const IC_READ_KIND_COMMITTED: i32 = 1;
+/// Waits for the row's lock and frees it at once.
+pub const IC_READ_KIND_SIMPLE: i32 = 2;
+/// Others may read the row, not write it, until the transaction ends.
+pub const IC_READ_KIND_SHARED: i32 = 3;
+/// Nobody else may lock the row until the transaction ends.
+pub const IC_READ_KIND_EXCLUSIVE: i32 = 4;
+
+/// What suits the kind: writes abort on an error, reads ignore it.
+pub const IC_ABORT_OPTION_DEFAULT: i32 = 0;
+/// When the operation fails, its transaction is rolled back.
+pub const IC_ABORT_OPTION_ABORT_ON_ERROR: i32 = 1;
+/// When the operation fails, the transaction goes on, and a commit commits the others.
+pub const IC_ABORT_OPTION_IGNORE_ERROR: i32 = 2;
+
+/// Called when a query is complete: inside ic_apid_conn_poll or ic_apid_conn_flush or while the connection is
+/// freed, on the calling thread, once per definition. It may read the query's error and rows, define queries (this one
+/// too), start, commit, roll back and close transactions, and send. In it a poll does nothing, a flush only
+/// sends, and freeing the connection is refused. On return the query is idle unless it was defined anew.
+pub type QueryCallback =
+    Option<unsafe extern "C" fn(conn: *mut ApidConnection, query: u64, user_ref: *mut c_void)>;
+
+/// A struct that C fills: begins with its size.
+pub(crate) trait Sized0: Copy {
+    /// The defaults, with the size of this library's form.
+    fn defaults() -> Self;
+}
+
+/// Sets a caller's struct of `size` bytes to the defaults.
+///
+/// # Safety
+/// `args` is NULL or valid for writing `size` bytes.
+pub(crate) unsafe fn init<A: Sized0>(args: *mut A, size: usize) {
+    if args.is_null() || size < size_of::<usize>() {
+        return;
+    }
+    let defaults = A::defaults();
+    let known = size.min(size_of::<A>());
+    // SAFETY: `known` bytes of `defaults` are readable, and by this function's condition `size` bytes writable at
+    // `args`; a fresh local cannot overlap them.
+    unsafe {
+        std::ptr::copy_nonoverlapping((&raw const defaults).cast::<u8>(), args.cast::<u8>(), known);
+        args.cast::<u8>().add(known).write_bytes(0, size - known);
+        args.cast::<usize>().write_unaligned(size);
+    }
+}
+
+/// The caller's struct, missing fields at their defaults. NULL means all defaults.
+///
+/// # Safety
+/// `args` is NULL, or points to a struct whose first field is its size in bytes, and is readable for that size.
+#[inline]
+pub(crate) unsafe fn read<A: Sized0>(args: *const A) -> Result<A, i32> {
+    let mut all = A::defaults();
+    if args.is_null() {
+        return Ok(all);
+    }
+    // SAFETY: by this function's condition the first field is there.
+    let size = unsafe { args.cast::<usize>().read_unaligned() };
+    if size == size_of::<A>() {
+        // SAFETY: by this function's condition `size` bytes are readable; any bytes are a valid `A`, whose
+        // fields are numbers, pointers and nullable function pointers.
+        return Ok(unsafe { args.read_unaligned() });
+    }
+    if !(size_of::<usize>()..=4096).contains(&size) {
+        return Err(own::INVALID_ARGUMENT);
+    }
+    let known = size.min(size_of::<A>());
+    // SAFETY: as above, for `size` bytes; `all` is a local of at least `known` bytes.
+    unsafe {
+        std::ptr::copy_nonoverlapping(args.cast::<u8>(), (&raw mut all).cast::<u8>(), known);
+        let rest = std::slice::from_raw_parts(args.cast::<u8>().add(known), size - known);
+        if rest.iter().any(|&byte| byte != 0) {
+            return Err(own::INVALID_ARGUMENT);
+        }
+    }
+    Ok(all)
+}
+
+macro_rules! sized {
+    ($(#[$about:meta])* $name:ident { $($(#[$field_about:meta])* $field:ident: $kind:ty = $default:expr,)* }) => {
+        $(#[$about])*
+        #[repr(C)]
+        #[derive(Debug, Clone, Copy)]
+        pub struct $name {
+            /// Size of the struct in bytes, as the caller knows it.
+            pub size: usize,
+            $($(#[$field_about])* pub $field: $kind,)*
+        }
+
+        impl Sized0 for $name {
+            fn defaults() -> Self {
+                $name { size: size_of::<$name>(), $($field: $default,)* }
+            }
+        }
+    };
+}
+
+sized! {
+    /// What a write does and what becomes of its completion.
+    WriteKeyArgs {
+        /// One of IC_WRITE_KIND_*.
+        kind: i32 = IC_WRITE_KIND_WRITE,
+        /// One of IC_ABORT_OPTION_*.
+        abort_option: i32 = IC_ABORT_OPTION_DEFAULT,
+        /// Called at completion; NULL: the query goes to the executed list.
+        callback: QueryCallback = None,
+        /// Given back with the completed query; never looked at.
+        user_ref: *mut c_void = std::ptr::null_mut(),
+    }
+}
+
+sized! {
+    /// How a read treats locks and what becomes of its completion.
+    ReadKeyArgs {
+        /// One of IC_READ_KIND_*.
+        kind: i32 = IC_READ_KIND_COMMITTED,
+        /// One of IC_ABORT_OPTION_*; committed and simple reads always ignore errors.
+        abort_option: i32 = IC_ABORT_OPTION_DEFAULT,
+        /// Called at completion; NULL: the query goes to the executed list.
+        callback: QueryCallback = None,
+        /// Given back with the completed query; never looked at.
+        user_ref: *mut c_void = std::ptr::null_mut(),
+    }
+}
+
+sized! {
+    /// How to connect.
+    ConnectArgs {
+        /// Node id to ask for; 0: what the connectstring names, else any.
+        node_id: u32 = 0,
+        /// Receive threads, 1 to 64.
+        receive_threads: u32 = 1,
+        /// Milliseconds until a first data node must be usable.
+        connect_ms: u32 = 30_000,
+        /// Milliseconds to wait for the other data nodes once one is usable.
+        grace_ms: u32 = 3_000,
+    }
+}
+
+sized! {
+    /// The state of a data node.
+    NodeState {
+        /// Its node id.
+        node_id: u32 = 0,
+        /// 1: a connection to it is open.
+        connected: u32 = 0,
+        /// 1: it is started and takes new work.
+        usable: u32 = 0,
+    }
+}
+
+sized! {
+    /// What a connection has done since it was created.
+    Statistics {
+        /// Operations defined.
+        defined: u64 = 0,
+        /// Operations completed.
+        completed: u64 = 0,
+        /// Completed operations with an error.
+        failed: u64 = 0,
+        /// Operations defined and not complete now.
+        in_flight: u64 = 0,
+        /// Sends that had something for a data node, counted per node.
+        sends: u64 = 0,
+        /// Writes to sockets by this connection.
+        writes: u64 = 0,
+        /// Pages taken from receive threads.
+        pages: u64 = 0,
+        /// Signals taken.
+        signals: u64 = 0,
+        /// Replies that nothing waited for any more.
+        late_replies: u64 = 0,
+        /// How often the thread was woken in a poll.
+        wakeups: u64 = 0,
+    }
+}
+
+sized! {
+    /// A new table's properties.
+    TableArgs {
+        /// 1: rows survive a restart of the whole cluster.
+        logged: u32 = 1,
+        /// 1: committed reads may use any replica.
+        read_backup: u32 = 0,
+        /// 1: every node group holds all rows.
+        fully_replicated: u32 = 0,
+    }
+}
+
+/// A column of a table: what ic_apid_table_create takes and ic_table_column gives.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ColumnSpec {
+    /// The column's name. What ic_table_column gives is valid as long as the table handle.
+    pub name: *const c_char,
+    /// One of IC_TYPE_*.
+    pub kind: i32,
+    /// Elements: bytes of CHAR, BINARY, VARCHAR and VARBINARY (at most), bits of BIT, 1 of the others. 0 means 1.
+    pub length: u32,
+    /// Decimal digits of DECIMAL; digits of fractional seconds of TIME2, DATETIME2 and TIMESTAMP2.
+    pub precision: u32,
+    /// Digits after the point of DECIMAL.
+    pub scale: u32,
+    /// Number of the collation of CHAR, VARCHAR and LONGVARCHAR; 0 there means binary (63).
+    pub charset: u32,
+    /// IC_COLUMN_* together.
+    pub flags: u32,
+    /// Bytes the column takes in a row, length bytes included; given by ic_table_column, ignored by create.
+    pub row_bytes: u32,
+}
+
+/// A part of the primary key; never NULL.
+pub const IC_COLUMN_PRIMARY_KEY: u32 = 1;
+/// May be NULL.
+pub const IC_COLUMN_NULLABLE: u32 = 2;
+/// A part of the distribution key. When no column has it, the whole primary key is the distribution key.
+pub const IC_COLUMN_DISTRIBUTION_KEY: u32 = 4;
+/// Stored in the dynamic format.
+pub const IC_COLUMN_DYNAMIC: u32 = 8;
+
+/// A column's place in a row.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct RecordField {
+    /// The column's name.
+    pub name: *const c_char,
+    /// Where its value is, in bytes from the start of the row.
+    pub offset: u32,
+    /// For a nullable column: the byte of the row with its NULL bit; 1 there means NULL. Ignored for others.
+    pub null_byte: u32,
+    /// The bit in that byte, 0 to 7.
+    pub null_bit: u32,
+}
+
+fn abort_option(number: i32, default: AbortOption) -> Result<AbortOption, i32> {
+    match number {
+        IC_ABORT_OPTION_DEFAULT => Ok(default),
+        IC_ABORT_OPTION_ABORT_ON_ERROR => Ok(AbortOption::AbortOnError),
+        IC_ABORT_OPTION_IGNORE_ERROR => Ok(AbortOption::IgnoreError),
+        _ => Err(own::INVALID_ARGUMENT),
+    }
+}
+
+impl WriteKeyArgs {
+    /// The operation that the numbers mean.
+    pub(crate) fn operation(&self) -> Result<Operation, i32> {
+        let kind = match self.kind {
+            IC_WRITE_KIND_INSERT => WriteKind::Insert,
+            IC_WRITE_KIND_UPDATE => WriteKind::Update,
+            IC_WRITE_KIND_WRITE => WriteKind::Write,
+            IC_WRITE_KIND_DELETE => WriteKind::Delete,
+            _ => return Err(own::INVALID_ARGUMENT),
+        };
+        Ok(Operation::Write(kind, abort_option(self.abort_option, AbortOption::AbortOnError)?))
+    }
+}
+
+impl ReadKeyArgs {
+    /// The operation that the numbers mean.
+    pub(crate) fn operation(&self) -> Result<Operation, i32> {
+        let option = abort_option(self.abort_option, AbortOption::IgnoreError)?;
+        Ok(Operation::Read(match self.kind {
+            IC_READ_KIND_COMMITTED => LockMode::Committed,
+            IC_READ_KIND_SIMPLE => LockMode::Simple,
+            IC_READ_KIND_SHARED => LockMode::Shared(option),
+            IC_READ_KIND_EXCLUSIVE => LockMode::Exclusive(option),
+            _ => return Err(own::INVALID_ARGUMENT),
+        }))
+    }
+}

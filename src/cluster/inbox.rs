@@ -1,0 +1,101 @@
+//! Where receive threads leave pages for the thread that owns a port, and the wake-up between the two.
+//!
+//! State of the wake-up: *awake* (the owner runs; posting costs no system call) or *asleep* (the owner waits on
+//! the condition). The owner turns it to asleep under the lock, after seeing under that same lock that nothing
+//! is there; a poster turns it to awake under the lock, together with its pages, and only then notifies. So a
+//! page is never missed, and a thread that is awake is never woken.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use crate::link::page::Page;
+
+/// The inbox of one port.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    state: Mutex<State>,
+    wake: Condvar,
+    /// Something is in the state: a look that costs no lock.
+    ready: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pages: Vec<Page>,
+    /// Buffers of pages that were read, on their way back to the receive threads.
+    spent: Vec<Vec<u32>>,
+    asleep: bool,
+    poked: bool,
+    wakeups: u64,
+}
+
+impl Inbox {
+    /// Leaves `pages` (and empties them), takes spent buffers along, and wakes the owner if it sleeps.
+    pub fn post(&self, pages: &mut Vec<Page>, spent: &mut Vec<Vec<u32>>) {
+        let mut state = self.lock();
+        state.pages.append(pages);
+        spent.append(&mut state.spent);
+        self.wake(state);
+    }
+
+    /// Wakes the owner without a page: something else that it looks at has changed.
+    pub fn poke(&self) {
+        let mut state = self.lock();
+        state.poked = true;
+        self.wake(state);
+    }
+
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        self.ready.store(true, Ordering::Release);
+        if std::mem::take(&mut state.asleep) {
+            state.wakeups += 1;
+            drop(state);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Takes all pages, and gives buffers back. True if pages came or the inbox was poked. `pages` must be empty.
+    pub fn take(&self, pages: &mut Vec<Page>, spent: &mut Vec<Vec<u32>>) -> bool {
+        if !self.ready.load(Ordering::Acquire) {
+            return false;
+        }
+        self.take_locked(&mut self.lock(), pages, spent)
+    }
+
+    fn take_locked(&self, state: &mut State, pages: &mut Vec<Page>, spent: &mut Vec<Vec<u32>>) -> bool {
+        self.ready.store(false, Ordering::Relaxed);
+        std::mem::swap(&mut state.pages, pages);
+        state.spent.append(spent);
+        std::mem::take(&mut state.poked) | !pages.is_empty()
+    }
+
+    /// As [`Inbox::take`], but sleeps until something is there or `until` has come; `None` has no end.
+    pub fn wait(&self, until: Option<Instant>, pages: &mut Vec<Page>, spent: &mut Vec<Vec<u32>>) -> bool {
+        let mut state = self.lock();
+        loop {
+            if self.take_locked(&mut state, pages, spent) {
+                return true;
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return false;
+            }
+            state.asleep = true;
+            state = match left {
+                Some(left) => self.wake.wait_timeout(state, left).unwrap_or_else(|p| p.into_inner()).0,
+                None => self.wake.wait(state).unwrap_or_else(|p| p.into_inner()),
+            };
+            state.asleep = false;
+        }
+    }
+
+    /// How often the owner was woken.
+    pub fn wakeups(&self) -> u64 {
+        self.lock().wakeups
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}

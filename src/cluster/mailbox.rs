@@ -1,0 +1,36 @@
+//! Orders for a thread that sleeps in the system's readiness call: a short list and a waker.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use mio::{Poll, Token, Waker};
+
+/// The token of the waker; links use smaller ones.
+pub const WAKE: Token = Token(usize::MAX);
+
+/// Where others leave orders for the thread that owns a [`Poll`].
+#[derive(Debug)]
+pub struct Mailbox<T> {
+    orders: Mutex<Vec<T>>,
+    waker: Waker,
+}
+
+impl<T> Mailbox<T> {
+    /// A mailbox whose orders wake `poll`.
+    pub fn new(poll: &Poll) -> io::Result<Arc<Self>> {
+        let waker = Waker::new(poll.registry(), WAKE)?;
+        Ok(Arc::new(Mailbox { orders: Mutex::new(Vec::new()), waker }))
+    }
+
+    /// Leaves an order.
+    pub fn give(&self, order: T) {
+        self.orders.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(order);
+        // It fails only when the counter behind it is full, and then the thread wakes anyway.
+        let _ = self.waker.wake();
+    }
+
+    /// Takes all orders.
+    pub fn take(&self) -> Vec<T> {
+        std::mem::take(&mut self.orders.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+}

@@ -1,0 +1,253 @@
+//! The manager: the thread that owns every data node's state.
+//!
+//! A node is *down* (dialled again after a pause that grows), *dialling*, or *open* (registered by API_REGREQ
+//! every 100 ms until it confirms, then at half its heartbeat interval; usable when it says that it is
+//! started). Everything comes through its inbox: signals to the cluster manager's block, the loss of links, and
+//! a poke when the connector has an outcome.
+//!
+//! The place of what tells a failed node from an expelled client (asking for the node id again after losing all
+//! links, taking NODE_FAILREP into account before work goes on) is [`Manager::link_lost`]; today a lost link is
+//! dialled again under the same node id, and BYE answers space the attempts out.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::Cluster;
+use super::connector::{Orders, Outcome};
+use super::mailbox::Mailbox;
+use super::node::Node;
+use super::port::Port;
+use super::{receive, send_pool};
+use crate::link::page::{Content, Page, for_each_signal};
+use crate::link::reader::Reader;
+use crate::wire::block::API_CLUSTERMGR;
+use crate::wire::registration::{self, CLIENT_VERSION, RegConf, RegRef};
+use crate::wire::signal::Signal;
+use crate::wire::{NodeId, gsn, transaction};
+
+/// Between two API_REGREQ until the node confirms.
+const REGISTER_EVERY: Duration = Duration::from_millis(100);
+/// The pause before the first new dial, and the longest one.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(1500));
+
+/// The manager thread.
+pub struct Manager {
+    port: Port,
+    states: Vec<State>,
+    connector: Orders,
+    receivers: Vec<Arc<Mailbox<receive::Order>>>,
+    pool: Arc<Mailbox<send_pool::Order>>,
+    jitter: u32,
+}
+
+struct State {
+    node: Arc<Node>,
+    generation: u32,
+    phase: Phase,
+    /// Dials that failed since the node was last usable.
+    failures: u32,
+}
+
+enum Phase {
+    Down { until: Instant },
+    Dialling,
+    Open { next_heartbeat: Instant, interval: Duration, confirmed: bool },
+}
+
+impl Manager {
+    /// A manager that dials every node at once.
+    pub fn new(
+        cluster: &Cluster,
+        connector: Orders,
+        receivers: Vec<Arc<Mailbox<receive::Order>>>,
+        pool: Arc<Mailbox<send_pool::Order>>,
+    ) -> Self {
+        let now = Instant::now();
+        let states = cluster.nodes.iter().map(|node| State {
+            node: node.clone(),
+            generation: 0,
+            phase: Phase::Down { until: now },
+            failures: 0,
+        });
+        Manager {
+            port: cluster.ports.manager_port(),
+            states: states.collect(),
+            connector,
+            receivers,
+            pool,
+            jitter: std::process::id() | 1,
+        }
+    }
+
+    /// The thread's body.
+    pub fn run(mut self, cluster: &Arc<Cluster>) {
+        let mut pages = Vec::new();
+        while !cluster.stopping() {
+            let next = self.timers(cluster);
+            self.port.take(Some(next), &mut pages);
+            for page in pages.drain(..) {
+                self.page(cluster, page);
+            }
+            for (node, outcome) in self.connector.outcomes() {
+                self.dialled(cluster, node, outcome);
+            }
+        }
+    }
+
+    /// Does what is due; returns when the next thing is.
+    fn timers(&mut self, cluster: &Cluster) -> Instant {
+        let now = Instant::now();
+        let mut next = now + Duration::from_secs(3600);
+        for state in &mut self.states {
+            match &mut state.phase {
+                Phase::Dialling => {}
+                Phase::Down { until } if *until <= now => {
+                    state.phase = Phase::Dialling;
+                    self.connector.dial(state.node.id);
+                }
+                Phase::Down { until } => next = next.min(*until),
+                Phase::Open { next_heartbeat, interval, confirmed } => {
+                    if *next_heartbeat <= now {
+                        register(&state.node, state.generation, cluster.own_node, *confirmed);
+                        *next_heartbeat = now + *interval;
+                    }
+                    next = next.min(*next_heartbeat);
+                }
+            }
+        }
+        next
+    }
+
+    fn dialled(&mut self, cluster: &Arc<Cluster>, node: NodeId, outcome: Outcome) {
+        let Some(at) = self.states.iter().position(|s| s.node.id == node) else { return };
+        let opened = outcome.and_then(|stream| self.open(at, stream).map_err(|e| e.to_string()));
+        match opened {
+            Ok(()) => cluster.report(at, false, "registering".into()),
+            Err(text) => {
+                cluster.report(at, false, text);
+                self.pause(at);
+            }
+        }
+    }
+
+    fn open(&mut self, at: usize, stream: std::net::TcpStream) -> std::io::Result<()> {
+        let read = stream.try_clone()?;
+        let watch = mio::net::TcpStream::from_std(stream.try_clone()?);
+        let receiver = &self.receivers[at % self.receivers.len()];
+        let state = &mut self.states[at];
+        state.generation += 1;
+        state.node.sender.open(state.generation, stream);
+        state.node.opened(state.generation);
+        self.pool.give(send_pool::Order::Watch(state.node.clone(), watch));
+        let reader = Reader::new(state.node.id, state.generation, read);
+        receiver.give(receive::Order::Add(reader, state.node.clone()));
+        state.phase =
+            Phase::Open { next_heartbeat: Instant::now(), interval: REGISTER_EVERY, confirmed: false };
+        Ok(())
+    }
+
+    /// Down until a pause is over that doubles with each failure, up to a limit, plus up to a quarter.
+    fn pause(&mut self, at: usize) {
+        let state = &mut self.states[at];
+        let pause = (PAUSE.0 * (1 << state.failures.min(8))).min(PAUSE.1);
+        state.failures += 1;
+        // A small linear congruential step is random enough to keep clients apart.
+        self.jitter = self.jitter.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let extra = pause.mul_f64((self.jitter >> 16) as f64 / 65536.0 / 4.0);
+        state.phase = Phase::Down { until: Instant::now() + pause + extra };
+    }
+
+    fn page(&mut self, cluster: &Arc<Cluster>, page: Page) {
+        let Some(at) = self.states.iter().position(|s| s.node.id == page.node) else { return };
+        match &page.content {
+            Content::LinkLost => self.link_lost(cluster, at, page.generation),
+            Content::Signals(words) if page.generation == self.states[at].generation => {
+                let mine = |block, _| block == API_CLUSTERMGR || !cluster.ports.is_open(block);
+                let read = for_each_signal(words, mine, |signal| self.signal(cluster, at, &signal));
+                if read.is_err() {
+                    self.states[at].node.sender.shut_down(page.generation);
+                }
+            }
+            Content::Signals(_) => {}
+        }
+        self.port.recycle(page);
+    }
+
+    fn link_lost(&mut self, cluster: &Arc<Cluster>, at: usize, generation: u32) {
+        let state = &mut self.states[at];
+        if state.generation != generation || !matches!(state.phase, Phase::Open { .. }) {
+            return;
+        }
+        state.node.sender.close(generation);
+        cluster.report(at, false, "the connection was lost".into());
+        self.pause(at);
+        if self.states.iter().all(|s| !matches!(s.phase, Phase::Open { .. })) {
+            // Table ids may belong to another cluster when it comes back.
+            cluster.incarnation.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    fn signal(&mut self, cluster: &Arc<Cluster>, at: usize, signal: &Signal<'_>) {
+        match signal.header.gsn {
+            gsn::API_REGCONF => {
+                if let Some(conf) = RegConf::decode(signal.data) {
+                    self.confirmed(cluster, at, &conf);
+                }
+            }
+            gsn::API_REGREF => {
+                let text = match RegRef::decode(signal.data) {
+                    Some(RegRef { version, reason, .. }) => format!(
+                        "registration: the node, version {version}, refused this client, version {CLIENT_VERSION}: \
+                         {reason:?}"
+                    ),
+                    None => "registration: refused".into(),
+                };
+                self.states[at].node.set_usable(self.states[at].generation, false);
+                cluster.report(at, false, text);
+            }
+            _ => self.orphan(at, signal),
+        }
+    }
+
+    fn confirmed(&mut self, cluster: &Arc<Cluster>, at: usize, conf: &RegConf) {
+        let own = cluster.own_node;
+        let state = &mut self.states[at];
+        let Phase::Open { interval, confirmed, .. } = &mut state.phase else { return };
+        *interval = Duration::from_millis((conf.heartbeat_ms / 2).clamp(50, 30_000));
+        let first = !std::mem::replace(confirmed, true);
+        let usable = conf.usable_for(own);
+        let known = state.node.usable().is_some();
+        if first || usable != known {
+            state.node.set_usable(state.generation, usable);
+            let text = if !conf.version.usable() {
+                format!(
+                    "registration: the node's version {} cannot be used by this client, version {CLIENT_VERSION}",
+                    conf.version
+                )
+            } else {
+                format!("registered, start level {:?}", conf.start_level)
+            };
+            if usable {
+                state.failures = 0;
+            }
+            cluster.report(at, usable, text);
+        }
+    }
+
+    /// A signal for a port that is closed: an acknowledgement that it asks for is still due.
+    fn orphan(&mut self, at: usize, signal: &Signal<'_>) {
+        let Some(transid) = transaction::acknowledgement_due(signal) else { return };
+        let state = &self.states[at];
+        let mut words = Vec::new();
+        transaction::commit_ack(&mut words, signal.header.sender, signal.header.receiver, transid);
+        let _ = state.node.sender.send(state.generation, &words);
+    }
+}
+
+fn register(node: &Node, generation: u32, own: NodeId, confirmed: bool) {
+    let mut words = Vec::new();
+    registration::register(&mut words, own, confirmed, None);
+    // A link that is lost meanwhile makes itself known through the inbox.
+    let _ = node.sender.send(generation, &words);
+}

@@ -1,0 +1,295 @@
+//! The cluster as the process sees it.
+//!
+//! Threads of a cluster handle, whatever the number of data nodes: one manager, one connector, one send pool,
+//! and the receive threads (1 by default).
+//!
+//! - the [`manager`] owns every node's state: registration, heartbeats, when to dial;
+//! - the [`connector`] does what blocks: the management session and dialling;
+//! - a [`receive`] thread reads the links that are spread over it, and routes;
+//! - the [`send_pool`] finishes what a full socket would not take.
+//!
+//! Who owns what: a node's link is written by any thread under the sender's one mutex, read by its receive
+//! thread only, opened by the manager only. Lock order: none of the mutexes here (a sender's, an inbox's, the
+//! mailboxes', the progress) is held while another is taken, but for the list of ports, which may be held for
+//! reading while an inbox is posted to.
+
+mod connector;
+pub mod inbox;
+mod mailbox;
+mod manager;
+pub mod node;
+pub mod port;
+pub mod receive;
+mod send_pool;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, own};
+use crate::mgm;
+use crate::wire::NodeId;
+use crate::wire::config::{Configuration, Link};
+use mailbox::Mailbox;
+use node::Node;
+use port::Ports;
+
+/// How to connect.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The node id to ask for; any when absent and the connectstring names none.
+    pub node_id: Option<NodeId>,
+    /// Receive threads, at least 1.
+    pub receive_threads: usize,
+    /// Until when a first data node must be usable.
+    pub connect_limit: Duration,
+    /// How long to wait for the other data nodes once one is usable.
+    pub grace: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            node_id: None,
+            receive_threads: 1,
+            connect_limit: Duration::from_secs(30),
+            grace: Duration::from_secs(3),
+        }
+    }
+}
+
+/// What the threads of a cluster handle and its connections share.
+#[derive(Debug)]
+pub struct Cluster {
+    /// The client's own node id.
+    pub own_node: NodeId,
+    /// The configuration that the management server gave.
+    pub configuration: Configuration,
+    /// How each data node is reached.
+    links: Vec<Link>,
+    /// The data nodes, by ascending id.
+    pub nodes: Vec<Arc<Node>>,
+    /// The ports.
+    pub ports: Arc<Ports>,
+    /// The dictionary's cached definitions are of this incarnation of the cluster: it changes when the last
+    /// link is lost.
+    pub incarnation: AtomicU32,
+    /// Each connection starts its transaction ids here, and moves it on.
+    pub next_transaction: AtomicU32,
+    stopping: AtomicBool,
+    progress: Mutex<Vec<Progress>>,
+    progressed: Condvar,
+    threads: Mutex<Threads>,
+    /// The process that made the threads; a fork has none of them.
+    process: u32,
+}
+
+/// How far a data node is, for who waits and for messages.
+#[derive(Debug, Clone, Default)]
+struct Progress {
+    usable: bool,
+    /// What happened last, for a person.
+    text: String,
+}
+
+#[derive(Debug, Default)]
+struct Threads {
+    handles: Vec<JoinHandle<()>>,
+    receivers: Vec<Arc<Mailbox<receive::Order>>>,
+    send_pool: Option<Arc<Mailbox<send_pool::Order>>>,
+}
+
+impl std::fmt::Debug for Mailbox<receive::Order> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Mailbox")
+    }
+}
+
+impl std::fmt::Debug for Mailbox<send_pool::Order> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Mailbox")
+    }
+}
+
+impl Cluster {
+    /// Joins the cluster: management session, node id, configuration, links, registration. Returns when data
+    /// nodes are usable as `options` ask.
+    pub fn connect(connectstring: Option<&str>, options: &Options) -> Result<Arc<Self>, Error> {
+        let deadline = Instant::now() + options.connect_limit;
+        let mut connectstring = mgm::Connectstring::resolve(connectstring)?;
+        connectstring.node_id = options.node_id.or(connectstring.node_id);
+        let joined = mgm::join(&connectstring, deadline, &mut |pause| {
+            // Nothing else can happen before this process is a node of the cluster.
+            std::thread::sleep(pause);
+            true
+        })?;
+        let cluster = Self::start(joined, options)?;
+        match cluster.wait_usable(1, deadline) {
+            Ok(()) => {}
+            Err(e) => {
+                cluster.disconnect();
+                return Err(e);
+            }
+        }
+        // The others are waited for, not insisted on.
+        let _ = cluster.wait_usable(cluster.nodes.len(), deadline.min(Instant::now() + options.grace));
+        Ok(cluster)
+    }
+
+    fn start(joined: mgm::Joined, options: &Options) -> Result<Arc<Self>, Error> {
+        let mgm::Joined { node_id, configuration, session } = joined;
+        let links =
+            configuration.links(node_id).map_err(|e| Error::new(own::CONNECT_FAILED, e.to_string()))?;
+        let nodes: Vec<_> = links.iter().map(|l| Arc::new(Node::new(l.node, l.host.clone()))).collect();
+        let cluster = Arc::new(Cluster {
+            own_node: node_id,
+            configuration,
+            links,
+            progress: Mutex::new(vec![Progress::default(); nodes.len()]),
+            nodes,
+            ports: Arc::default(),
+            incarnation: AtomicU32::new(1),
+            next_transaction: AtomicU32::new(0),
+            stopping: AtomicBool::new(false),
+            progressed: Condvar::new(),
+            threads: Mutex::default(),
+            process: std::process::id(),
+        });
+        match cluster.spawn(session, options.receive_threads.max(1)) {
+            Ok(()) => Ok(cluster),
+            Err(e) => {
+                cluster.disconnect();
+                Err(Error::new(own::CONNECT_FAILED, format!("starting the library's threads: {e}")))
+            }
+        }
+    }
+
+    fn spawn(self: &Arc<Self>, session: mgm::Session, receive_threads: usize) -> std::io::Result<()> {
+        let mut threads = self.threads();
+        let mut receivers = Vec::new();
+        for number in 0..receive_threads {
+            let (receiver, mailbox) = receive::Receiver::new(self.ports.clone())?;
+            receivers.push(mailbox.clone());
+            threads.receivers.push(mailbox);
+            threads
+                .handles
+                .push(thread(format!("ic-receive-{number}"), self.clone(), move |_| receiver.run())?);
+        }
+        let (pool, pool_mailbox) = send_pool::SendPool::new()?;
+        threads.send_pool = Some(pool_mailbox.clone());
+        threads.handles.push(thread("ic-send".into(), self.clone(), move |_| pool.run())?);
+        let connector = connector::Connector::new(session);
+        let orders = connector.orders();
+        threads.handles.push(thread("ic-connect".into(), self.clone(), move |c| connector.run(c))?);
+        let manager = manager::Manager::new(self, orders, receivers, pool_mailbox);
+        threads.handles.push(thread("ic-manager".into(), self.clone(), move |c| manager.run(c))?);
+        Ok(())
+    }
+
+    /// Waits until `count` data nodes are usable, at most until `deadline`. The error tells how far each is.
+    pub fn wait_usable(&self, count: usize, deadline: Instant) -> Result<(), Error> {
+        let mut progress = self.progress();
+        loop {
+            if self.stopping() {
+                return Err(Error::new(own::NOT_CONNECTED, "disconnected"));
+            }
+            if progress.iter().filter(|p| p.usable).count() >= count {
+                return Ok(());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let each = self.nodes.iter().zip(progress.iter());
+                let text: Vec<_> = each
+                    .filter(|(_, p)| !p.usable)
+                    .map(|(n, p)| format!("node {} ({}): {}", n.id, n.host, p.text_or("not dialled yet")))
+                    .collect();
+                let text = format!("no usable data node in time: {}", text.join("; "));
+                return Err(Error::new(own::CONNECT_FAILED, text));
+            }
+            progress = self.progressed.wait_timeout(progress, left).unwrap_or_else(|p| p.into_inner()).0;
+        }
+    }
+
+    /// How many data nodes are usable, connected, configured.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        let usable = self.nodes.iter().filter(|n| n.usable().is_some()).count();
+        let connected = self.nodes.iter().filter(|n| n.connected()).count();
+        (usable, connected, self.nodes.len())
+    }
+
+    /// The data node `id`.
+    #[inline]
+    pub fn node(&self, id: NodeId) -> Option<&Arc<Node>> {
+        self.nodes.iter().find(|n| n.id == id)
+    }
+
+    /// Ends every thread and link. What is in flight completes at each connection's next poll.
+    pub fn disconnect(&self) {
+        if self.stopping.swap(true, Ordering::AcqRel) || self.forked() {
+            return;
+        }
+        // Also wakes who waits for progress: they look at `stopping` under this lock.
+        drop(self.progress());
+        self.progressed.notify_all();
+        let threads = std::mem::take(&mut *self.threads());
+        for node in &self.nodes {
+            node.sender.shut_down_any();
+        }
+        threads.receivers.iter().for_each(|mailbox| mailbox.give(receive::Order::Stop));
+        if let Some(pool) = &threads.send_pool {
+            pool.give(send_pool::Order::Stop);
+        }
+        self.ports.poke_all();
+        for handle in threads.handles {
+            // A thread that panicked has nothing left to end.
+            let _ = handle.join();
+        }
+        self.ports.poke_all();
+    }
+
+    /// Whether [`Cluster::disconnect`] was called.
+    #[inline]
+    pub fn stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Whether this process is a child of the one that connected.
+    pub fn forked(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    fn report(&self, node: usize, usable: bool, text: String) {
+        self.progress()[node] = Progress { usable, text };
+        self.progressed.notify_all();
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Vec<Progress>> {
+        self.progress.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Progress {
+    fn text_or<'a>(&'a self, nothing: &'a str) -> &'a str {
+        if self.text.is_empty() { nothing } else { &self.text }
+    }
+}
+
+/// Starts a thread whose panic ends the cluster's links, as if the nodes had expelled the client.
+fn thread(
+    name: String,
+    cluster: Arc<Cluster>,
+    body: impl FnOnce(&Arc<Cluster>) + Send + 'static,
+) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name).spawn(move || {
+        let guarded = std::panic::AssertUnwindSafe(|| body(&cluster));
+        if std::panic::catch_unwind(guarded).is_err() {
+            cluster.nodes.iter().for_each(|node| node.sender.shut_down_any());
+            cluster.ports.poke_all();
+        }
+    })
+}

@@ -1,0 +1,61 @@
+//! What every thread may know of a data node: its link, and whether new work may go there.
+//!
+//! The manager owns a node's state. Others read [`Node::usable`] to choose nodes, and for nothing else: news of
+//! a failure reaches them through their inboxes, in the order of the link that brings it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::link::sender::Sender;
+use crate::wire::NodeId;
+
+/// A data node of the configuration.
+#[derive(Debug)]
+pub struct Node {
+    /// Its id.
+    pub id: NodeId,
+    /// Its host name, for messages.
+    pub host: String,
+    /// The sending half of its link.
+    pub sender: Sender,
+    /// Twice the open generation of the link, plus one if new work may go there; 0 without a connection.
+    state: AtomicU32,
+}
+
+impl Node {
+    /// A node without a connection.
+    pub fn new(id: NodeId, host: String) -> Self {
+        Node { id, host, sender: Sender::default(), state: AtomicU32::new(0) }
+    }
+
+    /// The generation of the link to which new work may go, if there is one.
+    #[inline]
+    pub fn usable(&self) -> Option<u32> {
+        let state = self.state.load(Ordering::Acquire);
+        (state & 1 == 1).then_some(state >> 1)
+    }
+
+    /// Whether a connection is open, usable or not.
+    pub fn connected(&self) -> bool {
+        self.state.load(Ordering::Acquire) != 0
+    }
+
+    /// By the manager: `generation` is open, and not usable yet.
+    pub(super) fn opened(&self, generation: u32) {
+        self.state.store(generation << 1, Ordering::Release);
+    }
+
+    /// By the manager: whether `generation` takes new work. Without effect when it is lost already.
+    pub(super) fn set_usable(&self, generation: u32, usable: bool) {
+        let (from, to) = (generation << 1 | !usable as u32, generation << 1 | usable as u32);
+        let _ = self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// By the receive thread that met the end of `generation`, before it tells any port: so a port that opens
+    /// too late to be told never sees the generation usable.
+    pub(super) fn lost(&self, generation: u32) {
+        for usable in [0, 1] {
+            let _ =
+                self.state.compare_exchange(generation << 1 | usable, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+}

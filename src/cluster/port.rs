@@ -1,0 +1,147 @@
+//! A port: the one way to exchange signals. A block number, an inbox, and assembly of fragmented signals.
+//! Connections, the dictionary and the manager are its users.
+
+use std::sync::Arc;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::inbox::Inbox;
+use crate::link::page::{Content, Page};
+use crate::wire::NodeId;
+use crate::wire::block::MIN_API_BLOCK;
+use crate::wire::fragment::{Assembler, OwnedSignal};
+use crate::wire::signal::Signal;
+
+/// Ports that can be open at once. Transaction ids hold 12 bits of the block number, so no more can be told
+/// apart.
+pub const MAX_PORTS: usize = 4096;
+
+/// The block numbers in use and their inboxes. Looked up by receive threads once per round.
+#[derive(Debug)]
+pub struct Ports {
+    inboxes: RwLock<Vec<Option<Arc<Inbox>>>>,
+    /// Counts port openings; a number is taken again as late as possible.
+    opened: AtomicU64,
+    /// Signals for ports that are closed, and the cluster manager's own.
+    pub manager: Arc<Inbox>,
+}
+
+impl Default for Ports {
+    fn default() -> Self {
+        Ports {
+            inboxes: RwLock::new(vec![None; MAX_PORTS]),
+            opened: AtomicU64::new(0),
+            manager: Arc::default(),
+        }
+    }
+}
+
+impl Ports {
+    /// The inbox of `block`, if that port is open.
+    pub fn inboxes(&self) -> impl std::ops::Deref<Target = Vec<Option<Arc<Inbox>>>> + '_ {
+        self.inboxes.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Whether the port of `block` is open.
+    pub fn is_open(&self, block: u16) -> bool {
+        let slot = block.wrapping_sub(MIN_API_BLOCK) as usize;
+        self.inboxes().get(slot).is_some_and(Option::is_some)
+    }
+
+    /// Opens a port; `None` when [`MAX_PORTS`] are open.
+    pub fn open(self: &Arc<Self>) -> Option<Port> {
+        let mut inboxes = self.inboxes.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let start = self.opened.fetch_add(1, Ordering::Relaxed) as usize;
+        let slot = (0..MAX_PORTS).map(|i| (start + i) % MAX_PORTS).find(|&i| inboxes[i].is_none())?;
+        let inbox = Arc::<Inbox>::default();
+        inboxes[slot] = Some(inbox.clone());
+        Some(Port::new(MIN_API_BLOCK + slot as u16, inbox, Some(self.clone())))
+    }
+
+    /// The port of the cluster manager, whose block number is fixed.
+    pub fn manager_port(&self) -> Port {
+        Port::new(crate::wire::block::API_CLUSTERMGR, self.manager.clone(), None)
+    }
+
+    /// Wakes every owner.
+    pub fn poke_all(&self) {
+        self.inboxes().iter().flatten().for_each(|inbox| inbox.poke());
+        self.manager.poke();
+    }
+}
+
+/// An open port. Dropping it closes it; what comes for it later goes to the manager.
+#[derive(Debug)]
+pub struct Port {
+    block: u16,
+    inbox: Arc<Inbox>,
+    ports: Option<Arc<Ports>>,
+    spent: Vec<Vec<u32>>,
+    /// By node: fragments of signals that are not complete yet.
+    fragments: Vec<(NodeId, Assembler)>,
+}
+
+impl Port {
+    fn new(block: u16, inbox: Arc<Inbox>, ports: Option<Arc<Ports>>) -> Self {
+        Port { block, inbox, ports, spent: Vec::new(), fragments: Vec::new() }
+    }
+
+    /// The port's block number.
+    #[inline]
+    pub fn block(&self) -> u16 {
+        self.block
+    }
+
+    /// The inbox, for statistics.
+    pub fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    /// Takes what is there, waiting until `until` if given, else not at all. `pages` must be empty.
+    pub fn take(&mut self, until: Option<Instant>, pages: &mut Vec<Page>) -> bool {
+        match until {
+            None => self.inbox.take(pages, &mut self.spent),
+            Some(_) => self.inbox.wait(until, pages, &mut self.spent),
+        }
+    }
+
+    /// As [`Port::take`], waiting without end.
+    pub fn take_or_sleep(&mut self, pages: &mut Vec<Page>) -> bool {
+        self.inbox.wait(None, pages, &mut self.spent)
+    }
+
+    /// Gives a page's buffer back, to be used again.
+    pub fn recycle(&mut self, page: Page) {
+        if let Content::Signals(words) = page.content {
+            self.spent.push(words.into_buffer());
+        }
+    }
+
+    /// Takes a part of a fragmented signal; the whole one when it was the last part.
+    pub fn assemble(&mut self, node: NodeId, part: &Signal<'_>) -> Option<OwnedSignal> {
+        let at = match self.fragments.iter().position(|(n, _)| *n == node) {
+            Some(at) => at,
+            None => {
+                self.fragments.push((node, Assembler::default()));
+                self.fragments.len() - 1
+            }
+        };
+        // What cannot be assembled is dropped: the request it answers ends by its time limit.
+        self.fragments[at].1.add(part).unwrap_or(None)
+    }
+
+    /// Drops unfinished fragments of a node whose link is gone.
+    pub fn forget_fragments(&mut self, node: NodeId) {
+        self.fragments.retain(|(n, _)| *n != node);
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        if let Some(ports) = &self.ports {
+            let mut inboxes = ports.inboxes.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+            inboxes[(self.block - MIN_API_BLOCK) as usize] = None;
+        }
+    }
+}

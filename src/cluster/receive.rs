@@ -1,0 +1,357 @@
+//! The receive role: reads the sockets of its links and routes what arrives, and does nothing else with it.
+//!
+//! It looks at a message's length and at the receiver's block number. Of each link and round a port gets one
+//! page: the receive buffer itself when the port gets most of what the link brings (the others get copies, and
+//! the port skips what is theirs), else a copy of its messages. A port is posted to at most once a round.
+//!
+//! News of node failures is for the cluster manager, and every port gets a copy in its place in the link's
+//! order, as it gets the news that the link is lost behind everything that the link brought.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::{Events, Interest, Poll, Token};
+
+use super::mailbox::{Mailbox, WAKE};
+use super::node::Node;
+use super::port::{MAX_PORTS, Ports};
+use crate::link::page::{Content, PAGE_WORDS, Page, Words, is_failure_news};
+use crate::link::reader::{Got, Reader};
+use crate::wire::block::{API_CLUSTERMGR, API_PACKED, MIN_API_BLOCK};
+use crate::wire::signal::{FrameError, decode, receiver_of};
+use crate::wire::{NodeId, packed};
+
+/// Where the manager's pages are gathered, behind those of the ports.
+const MANAGER: usize = MAX_PORTS;
+/// A page of fewer words is copied, so that a slow reader does not hold a whole receive buffer for it.
+const WORTH_THE_BUFFER: usize = PAGE_WORDS / 8;
+/// Reads of one link in a round, so that a busy one does not keep the others waiting.
+const READS_A_ROUND: usize = 4;
+/// Buffers kept for reuse.
+const MAX_POOL: usize = 64;
+
+/// Orders for a receive thread.
+pub enum Order {
+    /// A link to read from now on.
+    Add(Reader, Arc<Node>),
+    /// End.
+    Stop,
+}
+
+/// The receive role of some links.
+pub struct Receiver {
+    poll: Poll,
+    events: Events,
+    mailbox: Arc<Mailbox<Order>>,
+    links: Vec<Option<Link>>,
+    /// Links that may have more to read.
+    unread: Vec<usize>,
+    router: Router,
+}
+
+struct Link {
+    reader: Reader,
+    node: Arc<Node>,
+    /// The port that got most of what came last.
+    main: Option<usize>,
+}
+
+impl Receiver {
+    /// A receiver without links, and the mailbox for its orders.
+    pub fn new(ports: Arc<Ports>) -> io::Result<(Self, Arc<Mailbox<Order>>)> {
+        let poll = Poll::new()?;
+        let mailbox = Mailbox::new(&poll)?;
+        let receiver = Receiver {
+            poll,
+            events: Events::with_capacity(64),
+            mailbox: mailbox.clone(),
+            links: Vec::new(),
+            unread: Vec::new(),
+            router: Router::new(ports),
+        };
+        Ok((receiver, mailbox))
+    }
+
+    /// The body of a receive thread.
+    pub fn run(mut self) {
+        while self.round(None) {}
+    }
+
+    /// Waits until something can be read, at most `wait`, reads each ready link, and posts. False at the end.
+    pub fn round(&mut self, wait: Option<Duration>) -> bool {
+        let wait = if self.unread.is_empty() { wait } else { Some(Duration::ZERO) };
+        if let Err(e) = self.poll.poll(&mut self.events, wait)
+            && e.kind() != io::ErrorKind::Interrupted
+        {
+            return false;
+        }
+        let mut ready = std::mem::take(&mut self.unread);
+        let mut orders = false;
+        for event in &self.events {
+            match event.token() {
+                WAKE => orders = true,
+                Token(slot) if !ready.contains(&slot) => ready.push(slot),
+                _ => {}
+            }
+        }
+        for slot in ready.drain(..) {
+            if self.read(slot) {
+                self.unread.push(slot);
+            }
+        }
+        if self.unread.is_empty() {
+            self.unread = ready;
+        }
+        self.router.post();
+        !orders || self.obey()
+    }
+
+    fn obey(&mut self) -> bool {
+        for order in self.mailbox.take() {
+            match order {
+                Order::Stop => return false,
+                Order::Add(mut reader, node) => {
+                    let slot = match self.links.iter().position(Option::is_none) {
+                        Some(slot) => slot,
+                        None => {
+                            self.links.push(None);
+                            self.links.len() - 1
+                        }
+                    };
+                    let registered =
+                        self.poll.registry().register(&mut reader.stream, Token(slot), Interest::READABLE);
+                    self.links[slot] = Some(Link { reader, node, main: None });
+                    if registered.is_err() {
+                        self.end(slot);
+                        self.router.post();
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// Reads a link and routes what came. True if it may have more.
+    fn read(&mut self, slot: usize) -> bool {
+        for _ in 0..READS_A_ROUND {
+            let Some(link) = self.links.get_mut(slot).and_then(Option::as_mut) else { return false };
+            let got = link.reader.read();
+            if self.router.route(link).is_err() || got == Got::End {
+                self.end(slot);
+                return false;
+            }
+            if got == Got::Drained {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Nothing more comes from a link: tells every port.
+    fn end(&mut self, slot: usize) {
+        let Some(Some(mut link)) = self.links.get_mut(slot).map(Option::take) else { return };
+        let _ = self.poll.registry().deregister(&mut link.reader.stream);
+        let (node, generation) = (link.reader.node, link.reader.generation);
+        link.node.lost(generation);
+        link.node.sender.shut_down(generation);
+        self.router.link_lost(node, generation);
+    }
+}
+
+/// Gathers the pages of a round.
+struct Router {
+    ports: Arc<Ports>,
+    /// By port, the manager last.
+    outgoing: Vec<Outgoing>,
+    /// Those of `outgoing` that got something this round.
+    touched: Vec<usize>,
+    buffers: Vec<Vec<u32>>,
+    small: Vec<Vec<u32>>,
+    spent: Vec<Vec<u32>>,
+}
+
+#[derive(Default)]
+struct Outgoing {
+    touched: bool,
+    pages: Vec<Page>,
+    /// Copies from the link that is being routed.
+    copy: Vec<u32>,
+    /// Words the link brought for this port.
+    words: usize,
+}
+
+impl Router {
+    fn new(ports: Arc<Ports>) -> Self {
+        let outgoing = (0..=MANAGER).map(|_| Outgoing::default()).collect();
+        Router {
+            ports,
+            outgoing,
+            touched: Vec::new(),
+            buffers: Vec::new(),
+            small: Vec::new(),
+            spent: Vec::new(),
+        }
+    }
+
+    /// Routes the whole messages that a link has read.
+    fn route(&mut self, link: &mut Link) -> Result<(), FrameError> {
+        let main = link.main;
+        let mut broken = None;
+        let whole = link.reader.whole_messages(|message| {
+            if let Err(e) = self.message(message, main) {
+                broken.get_or_insert(e);
+            }
+        })?;
+        if let Some(e) = broken {
+            return Err(e);
+        }
+        let (node, generation) = (link.reader.node, link.reader.generation);
+        // The page that is the buffer itself.
+        match main.filter(|&main| self.outgoing[main].words > 0) {
+            Some(main) if whole >= WORTH_THE_BUFFER => {
+                let fresh = self.buffers.pop().unwrap_or_else(|| vec![0; PAGE_WORDS]);
+                let words = link.reader.hand_over(whole, fresh);
+                self.outgoing[main].pages.push(Page { node, generation, content: Content::Signals(words) });
+            }
+            Some(main) => {
+                let words = &link.reader.words()[..whole];
+                self.outgoing[main].copy.extend_from_slice(words);
+                link.reader.consume(whole);
+            }
+            None => link.reader.consume(whole),
+        }
+        link.main = None;
+        for &port in &self.touched {
+            let outgoing = &mut self.outgoing[port];
+            if !outgoing.copy.is_empty() {
+                let fresh = self.small.pop().unwrap_or_default();
+                let copy = std::mem::replace(&mut outgoing.copy, fresh);
+                let content = Content::Signals(Words::whole(copy));
+                outgoing.pages.push(Page { node, generation, content });
+            }
+            if 2 * outgoing.words > whole {
+                link.main = Some(port);
+            }
+            outgoing.words = 0;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn message(&mut self, message: &[u32], main: Option<usize>) -> Result<(), FrameError> {
+        match receiver_of(message[2]) {
+            API_PACKED => self.carrier(message, main),
+            API_CLUSTERMGR => {
+                if is_failure_news(API_CLUSTERMGR, message[1] as u16) {
+                    self.for_every_port(|router, port| router.give(port, message, main));
+                }
+                self.give(MANAGER, message, main);
+                Ok(())
+            }
+            block => {
+                self.give(port_of(block), message, main);
+                Ok(())
+            }
+        }
+    }
+
+    /// A carrier goes to each port that has a packet in it; mostly there is but one.
+    fn carrier(&mut self, message: &[u32], main: Option<usize>) -> Result<(), FrameError> {
+        let data = decode(message)?.data;
+        let mut given = [None; 8];
+        for packet in packed::Packets::new(data) {
+            let (block, _) = packet.map_err(|_| FrameError::Length)?;
+            let port = port_of(block);
+            // Packets are at least four words, so no more ports than this can be in one.
+            for place in &mut given {
+                match place {
+                    Some(p) if *p == port => break,
+                    Some(_) => {}
+                    None => {
+                        *place = Some(port);
+                        self.give(port, message, main);
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn give(&mut self, port: usize, message: &[u32], main: Option<usize>) {
+        let outgoing = &mut self.outgoing[port];
+        outgoing.words += message.len();
+        if !outgoing.touched {
+            outgoing.touched = true;
+            self.touched.push(port);
+        }
+        if Some(port) != main {
+            outgoing.copy.extend_from_slice(message);
+        }
+    }
+
+    fn for_every_port(&mut self, mut f: impl FnMut(&mut Self, usize)) {
+        let ports = self.ports.clone();
+        let inboxes = ports.inboxes();
+        (0..inboxes.len()).filter(|&port| inboxes[port].is_some()).for_each(|port| f(self, port));
+    }
+
+    fn link_lost(&mut self, node: NodeId, generation: u32) {
+        let lost = |router: &mut Self, port: usize| {
+            router.give(port, &[], None);
+            router.outgoing[port].pages.push(Page { node, generation, content: Content::LinkLost });
+        };
+        self.for_every_port(lost);
+        lost(self, MANAGER);
+    }
+
+    /// Posts to every port that got something.
+    fn post(&mut self) {
+        if self.touched.is_empty() {
+            return;
+        }
+        let ports = self.ports.clone();
+        let inboxes = ports.inboxes();
+        let mut orphans = Vec::new();
+        for port in self.touched.drain(..) {
+            let outgoing = &mut self.outgoing[port];
+            outgoing.touched = false;
+            match inboxes.get(port).and_then(Option::as_ref) {
+                Some(inbox) => inbox.post(&mut outgoing.pages, &mut self.spent),
+                None if port == MANAGER => {}
+                // The port is closed. Its confirmations may still ask for an acknowledgement.
+                None => orphans.append(&mut outgoing.pages),
+            }
+        }
+        let manager = &mut self.outgoing[MANAGER].pages;
+        manager.append(&mut orphans);
+        if !manager.is_empty() {
+            ports.manager.post(manager, &mut self.spent);
+        }
+        self.reuse_buffers();
+    }
+
+    fn reuse_buffers(&mut self) {
+        for mut buffer in self.spent.drain(..) {
+            let pool = if buffer.len() == PAGE_WORDS {
+                &mut self.buffers
+            } else {
+                buffer.clear();
+                &mut self.small
+            };
+            if pool.len() < MAX_POOL {
+                pool.push(buffer);
+            }
+        }
+    }
+}
+
+fn port_of(block: u16) -> usize {
+    match block.checked_sub(MIN_API_BLOCK) {
+        Some(port) if (port as usize) < MAX_PORTS => port as usize,
+        // No port of ours: the manager counts it.
+        _ => MANAGER,
+    }
+}

@@ -1,0 +1,580 @@
+//! A user thread's connection: queries and transactions, what is packed for each node, and what replies complete.
+//!
+//! A connection is used by one thread at a time and holds no lock but a link's and its inbox's, each once per
+//! round. Defining packs a request in the query itself. A commit seals its transaction's requests: their flags
+//! are known then, so they are copied to the buffer of the coordinator's node; a send does the same for
+//! transactions that no commit sealed, and writes the buffers. What a transaction waits for (its coordinator
+//! record, the end of the batch that is out) holds its queries back; they follow from within a poll.
+//!
+//! - [`mod@send`]: packing, coordinator records, the buffers of the nodes;
+//! - [`mod@reply`]: what each reply does, and what the loss of a link does;
+//! - [`query`], [`transaction`], [`slots`], [`row`]: the parts.
+//!
+//! Deadlines belong to [`Connection::poll`], which is where time passes; there are none yet.
+
+pub mod query;
+pub mod reply;
+pub mod row;
+pub mod send;
+pub mod slots;
+pub mod transaction;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::cluster::Cluster;
+use crate::cluster::node::Node;
+use crate::cluster::port::Port;
+use crate::dict::record::{Columns, Record};
+use crate::dict::table::Table;
+use crate::error::{ndb, own};
+use crate::link::page::Page;
+use crate::wire::block::reference;
+use crate::wire::transaction::{AbortOption, LockMode, RequestInfo, WriteKind, key_request};
+use query::{Confirmed, Query, State};
+use slots::{NONE, Slots};
+use transaction::{Phase, Record as CoordinatorRecord, Transaction, Wish};
+
+/// Bytes that may wait for a node, in the connection and on the link together, before a definition is refused.
+/// A data node's default receive buffer is as large.
+const MAX_WAITING: usize = 2 << 20;
+
+/// What an operation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Reads the columns of the attribute record.
+    Read(LockMode),
+    /// Writes them.
+    Write(WriteKind, AbortOption),
+}
+
+/// What a connection has done so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Statistics {
+    /// Operations defined.
+    pub defined: u64,
+    /// Operations completed.
+    pub completed: u64,
+    /// Those of them that ended with an error.
+    pub failed: u64,
+    /// Sends with something for a node, counted per node.
+    pub sends: u64,
+    /// Writes to sockets by this connection.
+    pub writes: u64,
+    /// Pages taken.
+    pub pages: u64,
+    /// Signals taken.
+    pub signals: u64,
+    /// Replies that nothing waited for any more.
+    pub late_replies: u64,
+}
+
+/// A completed query that wants its callback to be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion<T> {
+    /// Its handle.
+    pub query: u64,
+    /// What its definition gave.
+    pub token: T,
+}
+
+/// What the connection has for one node.
+#[derive(Debug)]
+struct Work {
+    node: Arc<Node>,
+    /// The generation of the link that everything here belongs to; 0 for none.
+    generation: u32,
+    /// Messages for the next write.
+    buffer: Vec<u32>,
+    /// The buffer holds more than acknowledgements.
+    requests: bool,
+    /// A poll must write the buffer: the caller's send has passed over what is in it.
+    urgent: bool,
+    /// Counts writes of the buffer: what was packed in an earlier epoch has been sent.
+    epoch: u32,
+    /// Idle coordinator records.
+    idle: Vec<u32>,
+    /// TCSEIZEREQ that are out.
+    seizing: usize,
+    /// Seized records and those being seized.
+    records: usize,
+    /// Transactions that wait for a record, by slot and generation.
+    waiting: VecDeque<(u32, u32)>,
+}
+
+/// A connection. `T` is what the caller gives with each definition and gets back with its completion.
+#[derive(Debug)]
+pub struct Connection<T> {
+    cluster: Arc<Cluster>,
+    port: Port,
+    queries: Slots<Query<T>>,
+    transactions: Slots<Transaction>,
+    records: Vec<CoordinatorRecord>,
+    unused_records: Vec<u32>,
+    work: Vec<Work>,
+    /// Transactions with queries that no commit has packed.
+    unsealed: Vec<u32>,
+    ready: VecDeque<u32>,
+    executed: VecDeque<u32>,
+    pages: Vec<Page>,
+    transid: [u32; 2],
+    in_flight: usize,
+    next_node: usize,
+    statistics: Statistics,
+}
+
+impl<T: Copy> Connection<T> {
+    /// A connection of a connected cluster.
+    pub fn new(cluster: Arc<Cluster>) -> Result<Self, i32> {
+        if cluster.stopping() {
+            return Err(own::NOT_CONNECTED);
+        }
+        let port = cluster.ports.open().ok_or(own::TOO_MANY_IN_FLIGHT)?;
+        let block = port.block();
+        // As libndbclient makes them: the block and the node tell connections apart, the counter transactions.
+        let high = (block as u32 & 0xfff) << 20 | (cluster.own_node as u32) << 8;
+        let low = cluster.next_transaction.load(Ordering::Relaxed);
+        let work = cluster.nodes.iter().map(|node| Work {
+            node: node.clone(),
+            generation: 0,
+            buffer: Vec::new(),
+            requests: false,
+            urgent: false,
+            epoch: 0,
+            idle: Vec::new(),
+            seizing: 0,
+            records: 0,
+            waiting: VecDeque::new(),
+        });
+        Ok(Connection {
+            queries: Slots::new(block),
+            transactions: Slots::new(block),
+            records: Vec::new(),
+            unused_records: Vec::new(),
+            work: work.collect(),
+            unsealed: Vec::new(),
+            ready: VecDeque::new(),
+            executed: VecDeque::new(),
+            pages: Vec::new(),
+            transid: [low, high],
+            in_flight: 0,
+            next_node: block as usize,
+            statistics: Statistics::default(),
+            port,
+            cluster,
+        })
+    }
+
+    /// The cluster.
+    pub fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
+    }
+
+    /// What was done so far.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// How often the thread was woken in a poll.
+    pub fn wakeups(&self) -> u64 {
+        self.port.inbox().wakeups()
+    }
+
+    /// Operations defined and not complete.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    // Queries.
+
+    /// A new query over rows of two records of `table`, whose definition is of this `incarnation` of the cluster;
+    /// without `attr` it reads or writes no columns.
+    pub fn create_query(
+        &mut self,
+        table: Arc<Table>,
+        incarnation: u32,
+        key: Arc<Record>,
+        attr: Option<Arc<Record>>,
+        token: T,
+    ) -> Result<u64, i32> {
+        let fits = |record: &Record| record.is_of(&table);
+        if !fits(&key) || key.key_fields().is_none() || !attr.as_deref().is_none_or(fits) {
+            return Err(own::RECORD_MISMATCH);
+        }
+        let query = Query::new(table, incarnation, key, attr, token);
+        let at = self.queries.insert(query).ok_or(own::TOO_MANY_IN_FLIGHT)?;
+        Ok(self.queries.handle(at))
+    }
+
+    /// Frees a query that is not in flight.
+    pub fn free_query(&mut self, query: u64) -> Result<(), i32> {
+        let at = self.query_at(query)?;
+        match self.queries[at].state {
+            State::Defined | State::Sent => Err(own::QUERY_NOT_IDLE),
+            State::Idle | State::Complete | State::InCallback => {
+                self.ready.retain(|&q| q != at);
+                self.executed.retain(|&q| q != at);
+                self.queries.remove(at);
+                Ok(())
+            }
+        }
+    }
+
+    /// The query, if its rows are the caller's now.
+    pub fn rows(&mut self, query: u64) -> Result<(&mut row::Row, &mut row::Row), i32> {
+        let at = self.query_at(query)?;
+        let query = &mut self.queries[at];
+        match query.state {
+            State::Idle | State::Complete | State::InCallback => Ok((&mut query.key_row, &mut query.attr_row)),
+            State::Defined | State::Sent => Err(own::QUERY_NOT_IDLE),
+        }
+    }
+
+    /// The error of a query's last completion.
+    pub fn query_error(&self, query: u64) -> Result<i32, i32> {
+        Ok(self.queries[self.query_at(query)?].error)
+    }
+
+    /// What the last definition of a query gave.
+    pub fn token(&self, query: u64) -> Result<T, i32> {
+        Ok(self.queries[self.query_at(query)?].token)
+    }
+
+    /// Where a query is in its life.
+    pub fn query_state(&self, query: u64) -> Result<State, i32> {
+        Ok(self.queries[self.query_at(query)?].state)
+    }
+
+    /// Defines an operation in a transaction: packs its request. Nothing is sent.
+    #[inline]
+    pub fn define(
+        &mut self,
+        query: u64,
+        transaction: u64,
+        operation: Operation,
+        callback: bool,
+        token: T,
+    ) -> Result<(), i32> {
+        let at = self.query_at(query)?;
+        let in_transaction = self.transaction_at(transaction)?;
+        let state = &self.transactions[in_transaction];
+        if !state.takes_work() {
+            return Err(own::TRANSACTION_NOT_OPEN);
+        }
+        let work = &self.work[state.node];
+        if 4 * work.buffer.len() + work.node.sender.waiting() > MAX_WAITING {
+            return Err(own::SEND_BUFFER_FULL);
+        }
+        let id = (self.queries.generation(at) & 0x7ff) << 21 | at << 1;
+        let sender = self.port.block();
+        let query = &mut self.queries[at];
+        if matches!(query.state, State::Defined | State::Sent) {
+            return Err(own::QUERY_NOT_IDLE);
+        }
+        if query.incarnation != self.cluster.incarnation.load(Ordering::Relaxed) {
+            return Err(ndb::SCHEMA_VERSION);
+        }
+        query.pack(sender, id, operation)?;
+        query.state = State::Defined;
+        query.error = 0;
+        query.confirmed = Confirmed::No;
+        query.received = 0;
+        query.refused = false;
+        query.callback = callback;
+        query.token = token;
+        self.transactions[in_transaction].writes |= matches!(operation, Operation::Write(..));
+        self.join(at, in_transaction);
+        self.in_flight += 1;
+        self.statistics.defined += 1;
+        Ok(())
+    }
+
+    /// Appends a defined query to its transaction's list.
+    fn join(&mut self, at: u32, in_transaction: u32) {
+        let transaction = &mut self.transactions[in_transaction];
+        let last = transaction.last;
+        transaction.last = at;
+        if last == NONE {
+            transaction.first = at;
+        }
+        if transaction.first_defined == NONE {
+            transaction.first_defined = at;
+        }
+        if !transaction.unsealed {
+            transaction.unsealed = true;
+            self.unsealed.push(in_transaction);
+        }
+        if last != NONE {
+            self.queries[last].next = at;
+        }
+        let query = &mut self.queries[at];
+        query.transaction = in_transaction;
+        query.previous = last;
+        query.next = NONE;
+    }
+
+    // Transactions.
+
+    /// Which fragment a key is in, plus one; 0 when it cannot be computed.
+    #[inline]
+    pub fn hint_for_key(&self, table: &Table, record: &Record, key: &[u8]) -> Result<u32, i32> {
+        if !record.is_of(table) {
+            return Err(own::RECORD_MISMATCH);
+        }
+        if key.len() != record.row_size() {
+            return Err(own::ROW_LENGTH);
+        }
+        Ok(table.fragment_for_key(record, key).map_or(0, |fragment| fragment + 1))
+    }
+
+    /// Starts a transaction at the node of a hint, else at any usable one. Never waits: while the node has no
+    /// idle coordinator record, the transaction's requests are held back.
+    #[inline]
+    pub fn start_transaction(&mut self, hint: u32, table: Option<&Table>) -> Result<u64, i32> {
+        let node = self.choose_node(hint, table)?;
+        let transid = self.transid;
+        let at = self.transactions.insert(Transaction::new(node, transid)).ok_or(own::TOO_MANY_IN_FLIGHT)?;
+        self.transid[0] = transid[0].wrapping_add(1);
+        match self.work[node].idle.pop() {
+            Some(record) => self.give_record(at, record),
+            None => self.wait_for_record(at),
+        }
+        Ok(self.transactions.handle(at))
+    }
+
+    /// Asks for the commit: it rides on the last query defined, or follows what is out.
+    #[inline]
+    pub fn commit(&mut self, transaction: u64) -> Result<(), i32> {
+        let at = self.transaction_at(transaction)?;
+        let transaction = &mut self.transactions[at];
+        if !transaction.takes_work() {
+            return Err(own::TRANSACTION_NOT_OPEN);
+        }
+        transaction.wish = Wish::Commit;
+        if transaction.phase == Phase::Open && transaction.record != NONE {
+            self.advance(at);
+        } else if !transaction.unsealed {
+            transaction.unsealed = true;
+            self.unsealed.push(at);
+        }
+        Ok(())
+    }
+
+    /// Rolls a transaction back that no commit was sent for. Its queries that are not complete end with 4350.
+    pub fn rollback(&mut self, transaction: u64) -> Result<(), i32> {
+        let at = self.transaction_at(transaction)?;
+        if !matches!(self.transactions[at].phase, Phase::Open | Phase::Executing) {
+            return Err(own::TRANSACTION_NOT_OPEN);
+        }
+        self.roll_back(at);
+        Ok(())
+    }
+
+    /// Gives a transaction up: one that is open is rolled back. Its handle is stale at once.
+    #[inline]
+    pub fn close(&mut self, transaction: u64) -> Result<(), i32> {
+        let at = self.transaction_at(transaction)?;
+        if matches!(self.transactions[at].phase, Phase::Open | Phase::Executing) {
+            self.roll_back(at);
+        }
+        let transaction = &mut self.transactions[at];
+        if transaction.phase == Phase::Ended && transaction.first == NONE {
+            self.remove_transaction(at);
+        } else {
+            transaction.closed = true;
+            self.transactions.retire(at);
+        }
+        Ok(())
+    }
+
+    /// A transaction's error; 0 while there is none.
+    pub fn transaction_error(&self, transaction: u64) -> Result<i32, i32> {
+        Ok(self.transactions[self.transaction_at(transaction)?].error)
+    }
+
+    /// Where a transaction is, and whether it was committed.
+    pub fn transaction_state(&self, transaction: u64) -> Result<(Phase, bool), i32> {
+        let transaction = &self.transactions[self.transaction_at(transaction)?];
+        Ok((transaction.phase, transaction.committed))
+    }
+
+    // Sending and completing.
+
+    /// Writes all that was defined, committed and rolled back: one write per data node.
+    pub fn send(&mut self) -> Result<(), i32> {
+        if self.cluster.stopping() {
+            return Ok(());
+        }
+        self.seal_all();
+        self.transmit(|_| true);
+        Ok(())
+    }
+
+    /// Takes replies, waiting at most `wait` for something to complete. How many signals it took. Callbacks that
+    /// are due are handed out by [`Connection::next_callback`].
+    pub fn poll(&mut self, wait: Duration) -> Result<u32, i32> {
+        let mut signals = 0;
+        let mut until = None;
+        let done = self.statistics.completed;
+        loop {
+            let before = self.statistics.signals;
+            let mut pages = std::mem::take(&mut self.pages);
+            let came = self.port.take(until, &mut pages);
+            self.take_pages(&mut pages);
+            self.pages = pages;
+            signals += (self.statistics.signals - before) as u32;
+            if self.cluster.stopping() {
+                self.stop();
+            }
+            if !self.ready.is_empty() || self.statistics.completed != done {
+                break;
+            }
+            if self.cluster.stopping() {
+                return Err(own::NOT_CONNECTED);
+            }
+            // Nothing of ours may lie here while we sleep.
+            self.transmit(|work| work.urgent || !work.requests);
+            if (until.is_some() && !came) || wait.is_zero() {
+                break;
+            }
+            until.get_or_insert_with(|| Instant::now() + wait);
+        }
+        self.transmit(|work| work.urgent);
+        Ok(signals)
+    }
+
+    /// After a poll and its callbacks: acknowledgements do not stay here while nothing is in flight, for then
+    /// there may be no further send.
+    pub fn end_poll(&mut self) {
+        if self.in_flight == 0 {
+            self.transmit(|work| !work.requests);
+        }
+    }
+
+    /// The next query whose callback is due. Its rows are the caller's. To be followed by
+    /// [`Connection::callback_done`].
+    #[inline]
+    pub fn next_callback(&mut self) -> Option<Completion<T>> {
+        let at = self.ready.pop_front()?;
+        self.queries[at].state = State::InCallback;
+        Some(Completion { query: self.queries.handle(at), token: self.queries[at].token })
+    }
+
+    /// The callback has run: the query is idle unless it was defined anew, or freed.
+    #[inline]
+    pub fn callback_done(&mut self, query: u64) {
+        if let Some(at) = self.queries.find(query)
+            && self.queries[at].state == State::InCallback
+        {
+            self.queries[at].state = State::Idle;
+        }
+    }
+
+    /// The oldest query on the executed list, which makes it idle.
+    #[inline]
+    pub fn next_executed(&mut self) -> Option<u64> {
+        let at = self.executed.pop_front()?;
+        self.queries[at].state = State::Idle;
+        Some(self.queries.handle(at))
+    }
+
+    /// Ends all that is in flight: transactions without a commit sent are rolled back, and final replies are
+    /// waited for until `limit` is over; then what is left ends without them. Idle coordinator records go back
+    /// to their nodes. Callbacks that are due are handed out as after a poll; the connection is then of no
+    /// further use.
+    pub fn finish(&mut self, limit: Duration) {
+        let until = Instant::now() + limit;
+        for at in self.transactions.occupied() {
+            if matches!(self.transactions[at].phase, Phase::Open | Phase::Executing) {
+                self.roll_back(at);
+            }
+        }
+        while self.records.iter().any(|r| matches!(r.usage, transaction::Usage::Busy(_))) {
+            self.transmit(|_| true);
+            let mut pages = std::mem::take(&mut self.pages);
+            let came = !self.cluster.stopping() && self.port.take(Some(until), &mut pages);
+            self.take_pages(&mut pages);
+            self.pages = pages;
+            if !came {
+                break;
+            }
+        }
+        self.stop();
+        self.release_records();
+        self.transmit(|_| true);
+        self.cluster.next_transaction.store(self.transid[0], Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn query_at(&self, query: u64) -> Result<u32, i32> {
+        self.queries.find(query).ok_or(own::STALE_QUERY)
+    }
+
+    #[inline]
+    fn transaction_at(&self, transaction: u64) -> Result<u32, i32> {
+        self.transactions.find(transaction).ok_or(own::STALE_TRANSACTION)
+    }
+
+    fn remove_transaction(&mut self, at: u32) {
+        if self.transactions[at].unsealed {
+            self.unsealed.retain(|&t| t != at);
+        }
+        self.transactions.remove(at);
+    }
+
+    fn own_reference(&self) -> u32 {
+        reference(self.port.block(), self.cluster.own_node)
+    }
+}
+
+impl<T> Query<T> {
+    /// Packs the request of an operation from the query's rows.
+    #[inline]
+    fn pack(&mut self, sender: u16, id: u32, operation: Operation) -> Result<(), i32> {
+        let info = match operation {
+            Operation::Read(mode) => RequestInfo::read(mode),
+            Operation::Write(kind, option) => RequestInfo::write(kind, option).queue_on_redo(),
+        };
+        self.info = if self.on_disk { info } else { info.no_disk() };
+        self.operation = id;
+        let has_attrinfo = match operation {
+            Operation::Read(_) | Operation::Write(WriteKind::Insert | WriteKind::Write, _) => true,
+            Operation::Write(WriteKind::Update, _) => self.has_values,
+            Operation::Write(WriteKind::Delete, _) => false,
+        };
+        let head = key_request::Operation {
+            id,
+            table: self.table.id.number(),
+            version: self.table.version,
+            info: self.info,
+        };
+        key_request::begin(&mut self.request, sender, head, has_attrinfo);
+        let before = self.request.len();
+        self.key.encode_key(self.key_row.bytes(), &mut self.request)?;
+        let key_words = self.request.len() - before;
+        let out = &mut self.request;
+        match operation {
+            Operation::Read(_) => match &self.attr {
+                Some(attr) => attr.push_read_list(out),
+                // A row is there or not: reading a key column tells.
+                None => out.push((self.table.primary_key[0] as u32) << 16),
+            },
+            Operation::Write(WriteKind::Insert | WriteKind::Write, _) => {
+                // The key is a part of the row too, and always the one that finds it.
+                self.key.encode_key_values(self.key_row.bytes(), out)?;
+                if let Some(attr) = &self.attr {
+                    attr.encode_values(self.attr_row.bytes(), out, Columns::All)?;
+                }
+            }
+            Operation::Write(WriteKind::Update, _) => {
+                if let Some(attr) = &self.attr {
+                    attr.encode_values(self.attr_row.bytes(), out, Columns::All)?;
+                }
+            }
+            Operation::Write(WriteKind::Delete, _) => {}
+        }
+        key_request::finish(&mut self.request, key_words).map_err(|_| own::TOO_LARGE)
+    }
+}

@@ -1,0 +1,122 @@
+//! A query: one key operation that is defined, sent and completed again and again, with rows of its own.
+
+use std::sync::Arc;
+
+use super::row::Row;
+use super::slots::NONE;
+use crate::dict::record::Record;
+use crate::dict::table::Table;
+use crate::wire::NodeId;
+use crate::wire::transaction::{RequestInfo, TransId};
+
+/// Where a query is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// The rows are the caller's.
+    Idle,
+    /// Defined in a transaction, not packed for its node yet. From here to `Complete` the rows are the
+    /// library's.
+    Defined,
+    /// Packed for its node: sent, or with the next send.
+    Sent,
+    /// Complete; waits for its callback, or on the executed list.
+    Complete,
+    /// Its callback runs.
+    InCallback,
+}
+
+/// What a reply has said about the row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confirmed {
+    /// Nothing yet.
+    No,
+    /// The row has this many words; none for most writes.
+    Words(u32),
+    /// This node reads it and sends it, or refuses.
+    ReadBy(NodeId),
+}
+
+/// A query. `T` is what the caller gets back with its completion.
+#[derive(Debug)]
+pub struct Query<T> {
+    pub table: Arc<Table>,
+    /// The incarnation of the cluster whose table id this is.
+    pub incarnation: u32,
+    /// The table has columns on disk.
+    pub on_disk: bool,
+    /// The attribute record has columns outside the key.
+    pub has_values: bool,
+    pub key: Arc<Record>,
+    pub attr: Option<Arc<Record>>,
+    pub key_row: Row,
+    pub attr_row: Row,
+    pub state: State,
+    /// The error of the last completion.
+    pub error: i32,
+    /// The TCKEYREQ of the present or last definition, a complete message but for what its place in the
+    /// transaction decides.
+    pub request: Vec<u32>,
+    pub info: RequestInfo,
+    pub operation: u32,
+    pub transaction: u32,
+    pub transid: TransId,
+    /// Neighbours among the queries of the transaction.
+    pub previous: u32,
+    pub next: u32,
+    pub confirmed: Confirmed,
+    pub received: u32,
+    /// A TCKEYREF came; of a committed read its confirmation may come too, before or after it.
+    pub refused: bool,
+    /// Completion runs a callback; else it goes to the executed list.
+    pub callback: bool,
+    pub token: T,
+}
+
+impl<T> Query<T> {
+    /// An idle query.
+    pub fn new(
+        table: Arc<Table>,
+        incarnation: u32,
+        key: Arc<Record>,
+        attr: Option<Arc<Record>>,
+        token: T,
+    ) -> Self {
+        let on_disk = table.columns.iter().any(|column| column.on_disk);
+        let has_values = attr.iter().any(|attr| attr.fields().iter().any(|field| !field.is_key));
+        let rows = (Row::new(key.row_size()), Row::new(attr.as_ref().map_or(0, |a| a.row_size())));
+        Query {
+            table,
+            incarnation,
+            on_disk,
+            has_values,
+            key,
+            attr,
+            key_row: rows.0,
+            attr_row: rows.1,
+            state: State::Idle,
+            error: 0,
+            request: Vec::new(),
+            info: RequestInfo::read(crate::wire::transaction::LockMode::Committed),
+            operation: 0,
+            transaction: NONE,
+            transid: [0; 2],
+            previous: NONE,
+            next: NONE,
+            confirmed: Confirmed::No,
+            received: 0,
+            refused: false,
+            callback: false,
+            token,
+        }
+    }
+
+    /// Whether every reply about this operation has come, the transaction's outcome aside.
+    #[inline]
+    pub fn is_answered(&self) -> bool {
+        match self.confirmed {
+            Confirmed::No => false,
+            Confirmed::Words(words) => self.received >= words || self.refused,
+            Confirmed::ReadBy(_) => self.received > 0 || self.refused,
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! What replies do. Each names its transaction by the id of a coordinator record or of a query, and by its
+//! transaction id; one that nothing waits for any more is counted and dropped, after the acknowledgement that
+//! it asks for.
+
+use super::query::{Confirmed, State};
+use super::slots::{MAX_SLOTS, NONE};
+use super::transaction::{Phase, Usage};
+use super::Connection;
+use crate::error::{ndb, own};
+use crate::link::page::{Content, Page, for_each_signal, is_failure_news};
+use crate::wire::block::DBTC;
+use crate::wire::gsn;
+use crate::wire::signal::{Fragment, Signal};
+use crate::wire::transaction::{
+    self as signals, AttrInfo, CommitConf, CommitRef, FailConf, KeyConf, KeyRef, RollbackConf, RollbackRef,
+    RollbackRep, Row, SeizeConf, SeizeRef, TransId,
+};
+
+impl<T: Copy> Connection<T> {
+    /// Takes what the inbox held.
+    pub(super) fn take_pages(&mut self, pages: &mut Vec<Page>) {
+        let block = self.port.block();
+        for page in pages.drain(..) {
+            self.statistics.pages += 1;
+            let Some(node) = self.work.iter().position(|work| work.node.id == page.node) else { continue };
+            if self.work[node].generation == page.generation {
+                match &page.content {
+                    Content::LinkLost => self.link_lost(node),
+                    Content::Signals(words) => {
+                        let mine = |receiver, number| receiver == block || is_failure_news(receiver, number);
+                        let read = for_each_signal(words, mine, |signal| self.signal(node, &signal));
+                        if read.is_err() {
+                            self.work[node].node.sender.shut_down(page.generation);
+                        }
+                    }
+                }
+            }
+            self.port.recycle(page);
+        }
+    }
+
+    #[inline]
+    fn signal(&mut self, node: usize, signal: &Signal<'_>) {
+        self.statistics.signals += 1;
+        if signal.fragment != Fragment::Whole {
+            return self.part(node, signal);
+        }
+        let known = match signal.header.gsn {
+            gsn::TCKEYCONF => KeyConf::decode(signal.data).map(|conf| self.key_conf(node, signal, &conf)),
+            gsn::TRANSID_AI => signals::row_of(signal).map(|row| self.row(&row)),
+            _ => self.rare(node, signal),
+        };
+        if known.is_none() {
+            self.statistics.late_replies += 1;
+        }
+    }
+
+    /// A part of a large row.
+    #[cold]
+    fn part(&mut self, node: usize, part: &Signal<'_>) {
+        let id = self.work[node].node.id;
+        let Some(whole) = self.port.assemble(id, part) else { return };
+        if whole.header.gsn == gsn::TRANSID_AI
+            && let Some(row) = Row::decode(&whole.data)
+            && let [attributes] = &whole.sections[..]
+        {
+            self.row(&Row { attributes, ..row });
+        }
+    }
+
+    #[cold]
+    fn rare(&mut self, node: usize, signal: &Signal<'_>) -> Option<()> {
+        let data = signal.data;
+        match signal.header.gsn {
+            gsn::TCKEYREF => self.key_ref(signal, &KeyRef::decode(data)?),
+            gsn::TCROLLBACKREP => self.rollback_rep(node, &RollbackRep::decode(data)?),
+            gsn::TC_COMMITCONF => self.commit_conf(node, signal, &CommitConf::decode(data)?),
+            gsn::TC_COMMITREF => {
+                let refused = CommitRef::decode(data)?;
+                self.outcome(node, refused.client, refused.transid, &[Phase::Committing], refused.error, false);
+            }
+            gsn::TCROLLBACKCONF => {
+                let conf = RollbackConf::decode(data)?;
+                self.outcome(node, conf.client, conf.transid, &[Phase::RollingBack], 0, false);
+            }
+            gsn::TCROLLBACKREF => {
+                let refused = RollbackRef::decode(data)?;
+                if let Some(at) = self.transaction_of(node, refused.client, refused.transid)
+                    && self.transactions[at].phase == Phase::RollingBack
+                {
+                    self.transactions[at].phase = Phase::ExecutingCommit;
+                }
+            }
+            gsn::TCSEIZECONF => self.seized(node, &SeizeConf::decode(data)?),
+            gsn::TCSEIZEREF => self.seize_refused(node, &SeizeRef::decode(data)?),
+            gsn::TCKEY_FAILCONF => {
+                // The transactions of a failed coordinator have ended with the loss of its link.
+                let conf = FailConf::decode(data)?;
+                self.statistics.late_replies += 1;
+                self.acknowledge(node, signal, conf.operation.1.then_some(conf.transid));
+            }
+            gsn::TCRELEASECONF | gsn::NODE_FAILREP | gsn::TAKE_OVERTCCONF | gsn::NF_COMPLETEREP => {}
+            _ => return None,
+        }
+        Some(())
+    }
+
+    #[inline]
+    fn key_conf(&mut self, node: usize, signal: &Signal<'_>, conf: &KeyConf<'_>) {
+        if conf.acknowledge {
+            self.acknowledge(node, signal, Some(conf.transid));
+        }
+        let Some(at) = self.transaction_of(node, conf.client, conf.transid) else {
+            self.statistics.late_replies += 1;
+            return;
+        };
+        for (operation, info) in conf.operations() {
+            let Some(q) = self.query_of(operation, conf.transid) else { continue };
+            let query = &mut self.queries[q];
+            query.confirmed = match info {
+                AttrInfo::Words(words) => Confirmed::Words(words),
+                AttrInfo::ReadBy(node) => Confirmed::ReadBy(node),
+            };
+            if self.transactions[at].phase == Phase::Executing && query.is_answered() {
+                self.complete(q);
+            }
+        }
+        match self.transactions[at].phase {
+            Phase::ExecutingCommit if conf.commit => {
+                self.transactions[at].committed = true;
+                // All that the coordinator had to say has been said: a refusal it sent is not followed by more.
+                self.end_batch(at);
+                self.finish_transaction(at);
+            }
+            Phase::Executing => {
+                if conf.operations().len() == 0 {
+                    self.end_batch(at);
+                }
+                self.batch_may_be_over(at);
+            }
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn row(&mut self, row: &Row<'_>) {
+        let Some(q) = self.query_of(row.operation, row.transid) else {
+            self.statistics.late_replies += 1;
+            return;
+        };
+        let query = &mut self.queries[q];
+        query.received += row.attributes.len() as u32;
+        let decoded = match &query.attr {
+            Some(attr) => attr.decode_row(row.attributes, query.attr_row.bytes_mut()),
+            None => Ok(()),
+        };
+        if row.attributes.is_empty() {
+            // A row without attributes is a row all the same.
+            query.received = query.received.max(1);
+        }
+        if let Err(code) = decoded {
+            query.error = code;
+        }
+        if query.is_answered() {
+            self.answered(q);
+        }
+    }
+
+    fn key_ref(&mut self, signal: &Signal<'_>, refused: &KeyRef) {
+        let Some(q) = self.query_of(refused.operation, refused.transid) else {
+            self.statistics.late_replies += 1;
+            return;
+        };
+        let query = &mut self.queries[q];
+        query.error = refused.error;
+        query.refused = true;
+        // A refusal by the coordinator stands for the confirmation; one by the node that reads comes beside it.
+        if signal.header.sender & 0x1ff == DBTC && query.confirmed == Confirmed::No {
+            query.confirmed = Confirmed::Words(0);
+        }
+        if query.is_answered() {
+            self.answered(q);
+        }
+    }
+
+    /// Every reply about a query is in; it completes unless the outcome of its transaction is still open.
+    #[inline]
+    fn answered(&mut self, q: u32) {
+        let at = self.queries[q].transaction;
+        match self.transactions[at].phase {
+            Phase::Ended => self.complete(q),
+            Phase::Executing => {
+                self.complete(q);
+                self.batch_may_be_over(at);
+            }
+            _ => {}
+        }
+    }
+
+    /// No further confirmation comes for the batch: refusals that came without one are complete.
+    #[inline]
+    fn end_batch(&mut self, at: u32) {
+        let mut next = self.transactions[at].first;
+        while next != NONE {
+            let query = &mut self.queries[next];
+            let q = next;
+            next = query.next;
+            if query.state == State::Sent {
+                if query.refused && query.confirmed == Confirmed::No {
+                    query.confirmed = Confirmed::Words(0);
+                }
+                if query.is_answered() {
+                    self.complete(q);
+                }
+            }
+        }
+    }
+
+    fn batch_may_be_over(&mut self, at: u32) {
+        let transaction = &mut self.transactions[at];
+        if transaction.phase == Phase::Executing && transaction.first == transaction.first_defined {
+            transaction.phase = Phase::Open;
+            self.advance(at);
+        }
+    }
+
+    fn rollback_rep(&mut self, node: usize, rep: &RollbackRep) {
+        let Some(at) = self.transaction_of(node, rep.client, rep.transid) else {
+            self.statistics.late_replies += 1;
+            return;
+        };
+        if self.transactions[at].phase == Phase::RollingBack {
+            // The answer to our own rollback is still to come, and only then the record is free.
+            self.fail_all(at, rep.error);
+        } else {
+            self.end(at, rep.error, false);
+        }
+    }
+
+    fn commit_conf(&mut self, node: usize, signal: &Signal<'_>, conf: &CommitConf) {
+        let (client, acknowledge) = conf.client;
+        self.acknowledge(node, signal, acknowledge.then_some(conf.transid));
+        self.outcome(node, client, conf.transid, &[Phase::Committing, Phase::ExecutingCommit], 0, true);
+    }
+
+    /// The final reply of a transaction that is in one of `phases`.
+    fn outcome(
+        &mut self,
+        node: usize,
+        client: u32,
+        transid: TransId,
+        phases: &[Phase],
+        error: i32,
+        committed: bool,
+    ) {
+        match self.transaction_of(node, client, transid) {
+            Some(at) if phases.contains(&self.transactions[at].phase) => self.end(at, error, committed),
+            _ => self.statistics.late_replies += 1,
+        }
+    }
+
+    #[inline]
+    fn acknowledge(&mut self, node: usize, signal: &Signal<'_>, transid: Option<TransId>) {
+        if let Some(transid) = transid {
+            let buffer = &mut self.work[node].buffer;
+            signals::commit_ack(buffer, signal.header.sender, self.port.block(), transid);
+        }
+    }
+
+    /// Ends a transaction. With an error, or rolled back, its queries that are not complete end too.
+    pub(super) fn end(&mut self, at: u32, error: i32, committed: bool) {
+        let transaction = &mut self.transactions[at];
+        transaction.error = error;
+        transaction.committed = committed;
+        if !committed {
+            self.fail_all(at, if error == 0 { ndb::ROLLED_BACK } else { error });
+        } else {
+            self.end_batch(at);
+        }
+        self.finish_transaction(at);
+    }
+
+    /// The outcome is in: the record is free, and the slot too if the caller has given the transaction up.
+    #[inline]
+    fn finish_transaction(&mut self, at: u32) {
+        let transaction = &mut self.transactions[at];
+        transaction.phase = Phase::Ended;
+        let record = std::mem::replace(&mut transaction.record, NONE);
+        if transaction.closed && transaction.first == NONE {
+            self.remove_transaction(at);
+        }
+        if record != NONE && self.records[record as usize].usage == Usage::Busy(at) {
+            self.reuse_record(record);
+        }
+    }
+
+    /// Completes the queries that are not packed yet with an error.
+    pub(super) fn fail_defined(&mut self, at: u32, error: i32) {
+        let mut next = self.transactions[at].first_defined;
+        self.transactions[at].first_defined = NONE;
+        while next != NONE {
+            let q = next;
+            next = self.queries[q].next;
+            self.queries[q].error = error;
+            self.complete(q);
+        }
+    }
+
+    fn fail_all(&mut self, at: u32, error: i32) {
+        self.transactions[at].first_defined = NONE;
+        loop {
+            let q = self.transactions[at].first;
+            if q == NONE {
+                return;
+            }
+            self.queries[q].error = error;
+            self.complete(q);
+        }
+    }
+
+    /// A query is complete: it leaves its transaction, and waits for its callback or on the executed list.
+    #[inline]
+    fn complete(&mut self, q: u32) {
+        let query = &mut self.queries[q];
+        query.state = State::Complete;
+        let (at, previous, next) = (query.transaction, query.previous, query.next);
+        let (callback, failed) = (query.callback, query.error != 0);
+        match previous {
+            NONE => self.transactions[at].first = next,
+            _ => self.queries[previous].next = next,
+        }
+        match next {
+            NONE => self.transactions[at].last = previous,
+            _ => self.queries[next].previous = previous,
+        }
+        let transaction = &self.transactions[at];
+        if transaction.phase == Phase::Ended && transaction.closed && transaction.first == NONE {
+            self.remove_transaction(at);
+        }
+        self.in_flight -= 1;
+        self.statistics.completed += 1;
+        self.statistics.failed += failed as u64;
+        if callback {
+            self.ready.push_back(q);
+        } else {
+            self.executed.push_back(q);
+        }
+    }
+
+    /// The transaction on the record that a reply names, if the reply is about it.
+    #[inline]
+    fn transaction_of(&self, node: usize, client: u32, transid: TransId) -> Option<u32> {
+        let record = self.records.get((client >> 1) as usize)?;
+        match record.usage {
+            Usage::Busy(at) if record.node == node && self.transactions.get(at)?.transid == transid => Some(at),
+            _ => None,
+        }
+    }
+
+    /// The query that a reply names, if it waits for one of this transaction.
+    #[inline]
+    fn query_of(&self, operation: u32, transid: TransId) -> Option<u32> {
+        let q = operation >> 1 & (MAX_SLOTS as u32 - 1);
+        let query = self.queries.get(q)?;
+        let waits = query.state == State::Sent && query.operation == operation && query.transid == transid;
+        waits.then_some(q)
+    }
+
+    /// A link is lost. Of the transactions that its node coordinated, those whose commit was sent have an
+    /// unknown outcome; the others are aborted, for the nodes abort what no commit was asked for. Transactions
+    /// that wait for a record there go elsewhere. Committed reads whose row was to come from there are lost.
+    #[cold]
+    fn link_lost(&mut self, node: usize) {
+        let id = self.work[node].node.id;
+        self.port.forget_fragments(id);
+        let work = &mut self.work[node];
+        let epoch = work.epoch;
+        work.generation = 0;
+        work.buffer.clear();
+        work.requests = false;
+        work.urgent = false;
+        work.idle.clear();
+        work.seizing = 0;
+        work.records = 0;
+        let waiting = std::mem::take(&mut work.waiting);
+        for slot in 0..self.records.len() as u32 {
+            let record = &mut self.records[slot as usize];
+            if record.node != node || record.usage == Usage::Unused {
+                continue;
+            }
+            let usage = std::mem::replace(&mut record.usage, Usage::Unused);
+            self.unused_records.push(slot);
+            if let Usage::Busy(at) = usage {
+                self.end(at, self.transactions[at].error_without_reply(epoch), false);
+            }
+        }
+        for (at, generation) in waiting {
+            let waits = self.transactions.generation(at) == generation
+                && self.transactions.get(at).is_some_and(|t| t.record == NONE && t.phase == Phase::Open);
+            if waits {
+                self.move_on(at, own::NO_NODE);
+            }
+        }
+        for q in self.queries.occupied() {
+            let query = &mut self.queries[q];
+            if query.state == State::Sent
+                && query.confirmed == Confirmed::ReadBy(id)
+                && !query.is_answered()
+            {
+                query.error = ndb::READ_LOST;
+                query.refused = true;
+                self.answered(q);
+            }
+        }
+    }
+
+    /// Ends everything: the cluster is being left.
+    pub(super) fn stop(&mut self) {
+        for node in 0..self.work.len() {
+            if self.work[node].generation != 0 && self.cluster.stopping() {
+                self.link_lost(node);
+            }
+        }
+        for at in self.transactions.occupied() {
+            let Some(transaction) = self.transactions.get(at) else { continue };
+            if transaction.phase == Phase::Ended {
+                continue;
+            }
+            let error = transaction.error_without_reply(self.work[transaction.node].epoch);
+            // The record stays busy at the node: it must not be used, or released, before its final reply.
+            let record = std::mem::replace(&mut self.transactions[at].record, NONE);
+            if record != NONE {
+                self.records[record as usize].usage = Usage::Unused;
+            }
+            self.end(at, error, false);
+        }
+        for q in self.queries.occupied() {
+            if self.queries[q].state == State::Sent {
+                self.queries[q].error = ndb::READ_LOST;
+                self.complete(q);
+            }
+        }
+    }
+}

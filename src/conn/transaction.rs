@@ -1,0 +1,129 @@
+//! A transaction, and the coordinator record it runs on. Its states are those of the protocol notes' state
+//! machine (doc/ndb-protocol.md).
+
+use super::slots::NONE;
+use crate::error::ndb;
+use crate::wire::transaction::TransId;
+
+/// Where a transaction is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing is out; more may be defined.
+    Open,
+    /// A batch is out. What is defined meanwhile waits for its end.
+    Executing,
+    /// A batch is out and the commit rides on it.
+    ExecutingCommit,
+    /// TC_COMMITREQ is out.
+    Committing,
+    /// TCROLLBACKREQ is out.
+    RollingBack,
+    /// Committed or rolled back; the record is given back.
+    Ended,
+}
+
+/// What the caller has asked for and cannot be done yet: the record or the end of a batch is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    None,
+    Commit,
+}
+
+/// A transaction.
+#[derive(Debug)]
+pub struct Transaction {
+    /// Index of the coordinator's node.
+    pub node: usize,
+    /// The coordinator record, or [`NONE`] while it is waited for.
+    pub record: u32,
+    pub transid: TransId,
+    pub phase: Phase,
+    pub wish: Wish,
+    pub error: i32,
+    pub committed: bool,
+    /// An operation with the START flag was packed: the node knows the transaction.
+    pub started: bool,
+    /// It has writes: without a reply their outcome is unknown.
+    pub writes: bool,
+    /// The caller has given it up; the slot goes when its last query and the outcome are in.
+    pub closed: bool,
+    /// Its queries in order of definition; those before `first_defined` are packed.
+    pub first: u32,
+    pub last: u32,
+    pub first_defined: u32,
+    /// It is on the connection's list of transactions with queries that no commit has packed.
+    pub unsealed: bool,
+    /// A send has passed over it because of what it waits for: it goes out as soon as that comes.
+    pub send_wanted: bool,
+    /// The node's send epoch in which its last request was packed.
+    pub epoch: u32,
+    /// Nodes that had no coordinator record for it.
+    pub refusals: usize,
+}
+
+impl Transaction {
+    /// An open transaction without a record.
+    pub fn new(node: usize, transid: TransId) -> Self {
+        Transaction {
+            node,
+            record: NONE,
+            transid,
+            phase: Phase::Open,
+            wish: Wish::None,
+            error: 0,
+            committed: false,
+            started: false,
+            writes: false,
+            closed: false,
+            first: NONE,
+            last: NONE,
+            first_defined: NONE,
+            unsealed: false,
+            send_wanted: false,
+            epoch: 0,
+            refusals: 0,
+        }
+    }
+
+    /// How it ends when no reply can come any more: `epoch` is its node's present send epoch.
+    pub fn error_without_reply(&self, epoch: u32) -> i32 {
+        let sent = self.epoch != epoch;
+        match self.phase {
+            Phase::RollingBack => 0,
+            Phase::Committing | Phase::ExecutingCommit if sent && self.writes => ndb::UNKNOWN_RESULT,
+            _ => ndb::NODE_FAILURE_ABORT,
+        }
+    }
+
+    /// Whether queries may be defined in it.
+    #[inline]
+    pub fn takes_work(&self) -> bool {
+        matches!(self.phase, Phase::Open | Phase::Executing) && self.wish == Wish::None && self.error == 0
+    }
+}
+
+/// A coordinator record of some node: seized once, then used by one transaction after the other.
+#[derive(Debug, Clone, Copy)]
+pub struct Record {
+    /// Index of its node.
+    pub node: usize,
+    /// The node's name of it; meaningless until the seize is confirmed.
+    pub connect: u32,
+    /// The block number of its coordinator instance.
+    pub block: u16,
+    /// What it is used for.
+    pub usage: Usage,
+}
+
+/// What a record is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Usage {
+    /// The slot is free.
+    Unused,
+    /// TCSEIZEREQ is out.
+    Seizing,
+    /// No transaction is on it.
+    Idle,
+    /// The transaction in this slot is on it.
+    Busy(u32),
+}

@@ -1,0 +1,3 @@
+//! What the programs in `src/bin` and the tests share. Nothing of it is in the bare library.
+
+pub mod ndb_cluster;
