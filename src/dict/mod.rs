@@ -1,7 +1,9 @@
 //! The dictionary as a client sees it: table definitions, records (which column stands where in a row), and
 //! distribution (which fragment, hence which node, owns a key).
 
+pub mod distribution;
 pub mod record;
+pub mod schema;
 pub mod table;
 
 #[cfg(test)]

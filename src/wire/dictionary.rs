@@ -183,7 +183,7 @@ impl Client {
     }
 
     /// CREATE_HASH_MAP_REQ: the default map of a partitioning, made unless it exists.
-    pub fn create_hash_map(
+    pub(crate) fn create_hash_map(
         self,
         out: &mut Vec<u32>,
         request: u32,
@@ -365,49 +365,59 @@ impl RefusalLayout {
     }
 }
 
+/// The signal number of the request that a signal of this number answers; none if it is no answer of DBDICT.
+pub const fn request_of(answer: u16) -> Option<u16> {
+    Some(match answer {
+        gsn::GET_TABINFO_CONF | gsn::GET_TABINFOREF => gsn::GET_TABINFOREQ,
+        gsn::LIST_TABLES_CONF => gsn::LIST_TABLES_REQ,
+        gsn::SCHEMA_TRANS_BEGIN_CONF | gsn::SCHEMA_TRANS_BEGIN_REF => gsn::SCHEMA_TRANS_BEGIN_REQ,
+        gsn::SCHEMA_TRANS_END_CONF | gsn::SCHEMA_TRANS_END_REF | gsn::SCHEMA_TRANS_END_REP => {
+            gsn::SCHEMA_TRANS_END_REQ
+        }
+        gsn::CREATE_HASH_MAP_CONF | gsn::CREATE_HASH_MAP_REF => gsn::CREATE_HASH_MAP_REQ,
+        gsn::CREATE_TABLE_CONF | gsn::CREATE_TABLE_REF => gsn::CREATE_TABLE_REQ,
+        gsn::DROP_TABLE_CONF | gsn::DROP_TABLE_REF => gsn::DROP_TABLE_REQ,
+        gsn::DROP_INDX_CONF | gsn::DROP_INDX_REF => gsn::DROP_INDX_REQ,
+        _ => return None,
+    })
+}
+
 /// Decodes an answer of DBDICT from its number, data and whole sections.
 pub fn decode<'a, S: AsRef<[u32]>>(
     gsn: u16,
     data: &'a [u32],
     sections: &'a [S],
 ) -> Result<Answer<'a>, Malformed> {
-    let request_at = |index| word(data, index).map(To::Request);
-    let transaction = || word(data, 1).map(To::Transaction);
-    let refused = |layout: &RefusalLayout| layout.read(data).map(Err);
-    let object = |id: usize| {
-        let (id, version) = (ObjectId(word(data, id)?), word(data, id + 1)?);
-        Ok(Ok(Done::Object { id, version }))
+    let request = request_of(gsn).ok_or(Malformed)?;
+    let to = match request {
+        gsn::GET_TABINFOREQ | gsn::LIST_TABLES_REQ => To::Request(word(data, 0)?),
+        gsn::SCHEMA_TRANS_BEGIN_REQ | gsn::SCHEMA_TRANS_END_REQ => To::Transaction(word(data, 1)?),
+        _ => To::Request(word(data, 1)?),
     };
-    let (request, to, outcome) = match gsn {
-        gsn::GET_TABINFO_CONF => (gsn::GET_TABINFOREQ, request_at(0)?, Ok(definition(data, sections)?)),
-        gsn::GET_TABINFOREF => (gsn::GET_TABINFOREQ, request_at(0)?, refused(&TAB_INFO_REF)?),
-        gsn::LIST_TABLES_CONF => {
-            (gsn::LIST_TABLES_REQ, request_at(0)?, Ok(Done::Objects(objects(data, sections)?)))
-        }
+    let object = |at: usize| Ok(Done::Object { id: ObjectId(word(data, at)?), version: word(data, at + 1)? });
+    let done = match gsn {
+        gsn::GET_TABINFO_CONF => definition(data, sections),
+        gsn::LIST_TABLES_CONF => objects(data, sections).map(Done::Objects),
         gsn::SCHEMA_TRANS_BEGIN_CONF => {
-            let begun = Transaction { id: word(data, 1)?, key: word(data, 2)? };
-            (gsn::SCHEMA_TRANS_BEGIN_REQ, transaction()?, Ok(Done::Begun(begun)))
+            Ok(Done::Begun(Transaction { id: word(data, 1)?, key: word(data, 2)? }))
         }
-        gsn::SCHEMA_TRANS_BEGIN_REF => (gsn::SCHEMA_TRANS_BEGIN_REQ, transaction()?, refused(&TRANS_REF)?),
-        gsn::SCHEMA_TRANS_END_CONF => (gsn::SCHEMA_TRANS_END_REQ, transaction()?, Ok(Done::Ended)),
+        gsn::SCHEMA_TRANS_END_CONF => Ok(Done::Ended),
         // A report of code 0 says that the transaction was committed by a new master.
-        gsn::SCHEMA_TRANS_END_REP if word(data, 2)? == 0 => {
-            (gsn::SCHEMA_TRANS_END_REQ, transaction()?, Ok(Done::Ended))
+        gsn::SCHEMA_TRANS_END_REP if word(data, 2)? == 0 => Ok(Done::Ended),
+        gsn::CREATE_HASH_MAP_CONF => object(2),
+        gsn::CREATE_TABLE_CONF | gsn::DROP_TABLE_CONF | gsn::DROP_INDX_CONF => object(3),
+        _ => {
+            let layout = match request {
+                gsn::GET_TABINFOREQ => TAB_INFO_REF,
+                gsn::SCHEMA_TRANS_BEGIN_REQ | gsn::SCHEMA_TRANS_END_REQ => TRANS_REF,
+                gsn::CREATE_HASH_MAP_REQ => HASH_MAP_REF,
+                gsn::CREATE_TABLE_REQ => CREATE_REF,
+                _ => DROP_REF,
+            };
+            return Ok(Answer { request, to, outcome: Err(layout.read(data)?) });
         }
-        gsn::SCHEMA_TRANS_END_REF | gsn::SCHEMA_TRANS_END_REP => {
-            (gsn::SCHEMA_TRANS_END_REQ, transaction()?, refused(&TRANS_REF)?)
-        }
-        gsn::CREATE_HASH_MAP_CONF => (gsn::CREATE_HASH_MAP_REQ, request_at(1)?, object(2)?),
-        gsn::CREATE_HASH_MAP_REF => (gsn::CREATE_HASH_MAP_REQ, request_at(1)?, refused(&HASH_MAP_REF)?),
-        gsn::CREATE_TABLE_CONF => (gsn::CREATE_TABLE_REQ, request_at(1)?, object(3)?),
-        gsn::CREATE_TABLE_REF => (gsn::CREATE_TABLE_REQ, request_at(1)?, refused(&CREATE_REF)?),
-        gsn::DROP_TABLE_CONF => (gsn::DROP_TABLE_REQ, request_at(1)?, object(3)?),
-        gsn::DROP_TABLE_REF => (gsn::DROP_TABLE_REQ, request_at(1)?, refused(&DROP_REF)?),
-        gsn::DROP_INDX_CONF => (gsn::DROP_INDX_REQ, request_at(1)?, object(3)?),
-        gsn::DROP_INDX_REF => (gsn::DROP_INDX_REQ, request_at(1)?, refused(&DROP_REF)?),
-        _ => return Err(Malformed),
     };
-    Ok(Answer { request, to, outcome })
+    Ok(Answer { request, to, outcome: Ok(done?) })
 }
 
 fn definition<'a, S: AsRef<[u32]>>(data: &[u32], sections: &'a [S]) -> Result<Done<'a>, Malformed> {
