@@ -42,7 +42,7 @@ pub type QueryCallback =
     Option<unsafe extern "C" fn(conn: *mut ApidConnection, query: u64, user_ref: *mut c_void)>;
 
 /// A struct that C fills: begins with its size.
-pub(crate) trait Sized0: Copy {
+pub(crate) trait SizedStruct: Copy {
     /// The defaults, with the size of this library's form.
     fn defaults() -> Self;
 }
@@ -51,7 +51,7 @@ pub(crate) trait Sized0: Copy {
 ///
 /// # Safety
 /// `args` is NULL or valid for writing `size` bytes.
-pub(crate) unsafe fn init<A: Sized0>(args: *mut A, size: usize) {
+pub(crate) unsafe fn init<A: SizedStruct>(args: *mut A, size: usize) {
     if args.is_null() || size < size_of::<usize>() {
         return;
     }
@@ -71,7 +71,7 @@ pub(crate) unsafe fn init<A: Sized0>(args: *mut A, size: usize) {
 /// # Safety
 /// `args` is NULL, or points to a struct whose first field is its size in bytes, and is readable for that size.
 #[inline]
-pub(crate) unsafe fn read<A: Sized0>(args: *const A) -> Result<A, i32> {
+pub(crate) unsafe fn read<A: SizedStruct>(args: *const A) -> Result<A, i32> {
     let mut all = A::defaults();
     if args.is_null() {
         return Ok(all);
@@ -98,6 +98,30 @@ pub(crate) unsafe fn read<A: Sized0>(args: *const A) -> Result<A, i32> {
     Ok(all)
 }
 
+/// Fills a caller's struct as far as its size goes.
+///
+/// # Safety
+/// `to` is NULL, or points to a struct whose first field is its size in bytes, and is writable for that size.
+pub(crate) unsafe fn write_out<A: SizedStruct>(to: *mut A, value: A) -> Result<(), i32> {
+    if to.is_null() {
+        return Err(own::INVALID_ARGUMENT);
+    }
+    // SAFETY: by this function's condition the first field is there.
+    let size = unsafe { to.cast::<usize>().read_unaligned() };
+    if !(size_of::<usize>()..=4096).contains(&size) {
+        return Err(own::INVALID_ARGUMENT);
+    }
+    // SAFETY: the known part of `size` bytes is writable by this function's condition; the size field itself is
+    // put back as it was.
+    unsafe {
+        let known = size.min(size_of::<A>());
+        std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), to.cast::<u8>(), known);
+        to.cast::<u8>().add(known).write_bytes(0, size - known);
+        to.cast::<usize>().write_unaligned(size);
+    }
+    Ok(())
+}
+
 macro_rules! sized {
     ($(#[$about:meta])* $name:ident { $($(#[$field_about:meta])* $field:ident: $kind:ty = $default:expr,)* }) => {
         $(#[$about])*
@@ -109,7 +133,7 @@ macro_rules! sized {
             $($(#[$field_about])* pub $field: $kind,)*
         }
 
-        impl Sized0 for $name {
+        impl SizedStruct for $name {
             fn defaults() -> Self {
                 $name { size: size_of::<$name>(), $($field: $default,)* }
             }

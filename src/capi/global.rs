@@ -1,1 +1,349 @@
-//! x
+//! The cluster handle: connecting, node states, disconnecting.
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use super::args::{ConnectArgs, NodeState, init, read, write_out};
+use super::handle::{Handle, borrow, forks, give, take_back, watch_forks};
+use super::{guard, guard_with, put, text};
+use crate::cluster::{Cluster, Options};
+use crate::dict::client::Client;
+use crate::error::{Error, own};
+
+/// A cluster handle: shared by all threads of the program.
+pub struct ApidGlobal {
+    kind: AtomicU32,
+    forks: u32,
+    shared: Arc<Shared>,
+}
+
+/// What a cluster handle's connections and tables hold on to.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// The text of the last error, not for connections.
+    error: Mutex<Error>,
+    /// Connections that are open.
+    pub connections: AtomicUsize,
+    /// Tables that are open.
+    pub tables: AtomicUsize,
+}
+
+enum State {
+    /// Never connected, or disconnected.
+    Apart,
+    /// A connect call is under way.
+    Connecting,
+    Joined {
+        cluster: Arc<Cluster>,
+        dictionary: Arc<Mutex<Client>>,
+    },
+}
+
+impl Handle for ApidGlobal {
+    const KIND: u32 = 0x4943_474c;
+
+    fn kind(&self) -> &AtomicU32 {
+        &self.kind
+    }
+}
+
+impl ApidGlobal {
+    pub(crate) fn shared(&self) -> Result<Arc<Shared>, i32> {
+        match self.forks == forks() {
+            true => Ok(self.shared.clone()),
+            false => Err(own::FORKED),
+        }
+    }
+}
+
+impl Shared {
+    /// The cluster, if connected.
+    pub(crate) fn cluster(&self) -> Result<Arc<Cluster>, i32> {
+        match &*self.state() {
+            State::Joined { cluster, .. } => Ok(cluster.clone()),
+            _ => Err(own::NOT_CONNECTED),
+        }
+    }
+
+    /// Runs `ask` on the dictionary, one caller at a time; an error's text is kept.
+    pub(crate) fn with_dictionary<R>(
+        &self,
+        ask: impl FnOnce(&mut Client) -> Result<R, Error>,
+    ) -> Result<R, i32> {
+        let dictionary = match &*self.state() {
+            State::Joined { dictionary, .. } => dictionary.clone(),
+            _ => return Err(own::NOT_CONNECTED),
+        };
+        let mut dictionary = dictionary.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        ask(&mut dictionary).map_err(|error| self.failed(error))
+    }
+
+    /// Keeps an error's text for ic_apid_global_error_text; gives its code.
+    pub(crate) fn failed(&self, error: Error) -> i32 {
+        let code = error.code;
+        *self.error.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = error;
+        code
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn connect(&self, connectstring: Option<&str>, args: &ConnectArgs) -> Result<(), i32> {
+        let options = Options {
+            node_id: match args.node_id {
+                0 => None,
+                id @ 1..=255 => Some(id as u16),
+                _ => return Err(own::INVALID_ARGUMENT),
+            },
+            receive_threads: match args.receive_threads {
+                threads @ 1..=64 => threads as usize,
+                _ => return Err(own::INVALID_ARGUMENT),
+            },
+            connect_limit: Duration::from_millis(args.connect_ms as u64),
+            grace: Duration::from_millis(args.grace_ms as u64),
+        };
+        match &mut *self.state() {
+            state @ State::Apart => *state = State::Connecting,
+            State::Connecting => return Err(own::BUSY),
+            State::Joined { .. } => {
+                let text = "connect: already connected, disconnect first";
+                return Err(self.failed(Error::new(own::STILL_IN_USE, text)));
+            }
+        }
+        let joined = Cluster::connect(connectstring, &options).and_then(|cluster| {
+            let dictionary = Arc::new(Mutex::new(Client::new(cluster.clone())?));
+            Ok(State::Joined { cluster, dictionary })
+        });
+        let (state, result) = match joined {
+            Ok(state) => (state, Ok(())),
+            Err(error) => (State::Apart, Err(self.failed(error))),
+        };
+        *self.state() = state;
+        result
+    }
+
+    fn disconnect(&self) {
+        let state = std::mem::replace(&mut *self.state(), State::Apart);
+        if let State::Joined { cluster, .. } = state {
+            cluster.disconnect();
+        }
+    }
+}
+
+/// Creates a cluster handle, which is not connected yet.
+/// glob: not NULL; receives the handle, to be freed with ic_apid_global_free.
+/// Threads: any; blocks never.
+/// Returns 0, or -1 for a NULL.
+///
+/// # Safety
+/// glob is NULL or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_global_create(glob: *mut *mut ApidGlobal) -> i32 {
+    guard(|| {
+        if glob.is_null() {
+            return Err(own::INVALID_ARGUMENT);
+        }
+        watch_forks();
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State::Apart),
+            error: Mutex::new(Error::new(0, "")),
+            connections: AtomicUsize::new(0),
+            tables: AtomicUsize::new(0),
+        });
+        let handle = ApidGlobal { kind: AtomicU32::new(ApidGlobal::KIND), forks: forks(), shared };
+        // SAFETY: the caller's duty; not NULL.
+        unsafe { put(glob, give(handle)) }
+    })
+}
+
+/// Frees a cluster handle; disconnects it first if need be.
+/// glob: NULL does nothing.
+/// Threads: any, but no other may use the handle; blocks as ic_apid_global_disconnect.
+/// Returns 0; -13 while connections or tables of it are open (the error text counts them), -1 for something else than a
+/// cluster handle, -25 in a forked child.
+///
+/// # Safety
+/// glob is NULL or a cluster handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_global_free(glob: *mut ApidGlobal) -> i32 {
+    guard(|| {
+        if glob.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the caller's duty.
+        let shared = unsafe { borrow(glob.cast_const()) }?.shared()?;
+        let connections = shared.connections.load(Ordering::Acquire);
+        let tables = shared.tables.load(Ordering::Acquire);
+        if connections + tables > 0 {
+            let text = format!("free: {connections} connections and {tables} tables of the handle are open");
+            return Err(shared.failed(Error::new(own::STILL_IN_USE, text)));
+        }
+        shared.disconnect();
+        // SAFETY: the caller's duty: no other thread uses the handle, and nobody does after this.
+        drop(unsafe { take_back(glob) }?);
+        Ok(())
+    })
+}
+
+/// Sets connect arguments to their defaults: any node id, 1 receive thread, 30 s for a first data node and
+/// then 3 s for the others.
+/// args: NULL does nothing. size: sizeof *args.
+/// Threads: any; blocks never.
+///
+/// # Safety
+/// args is NULL or valid for size bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_connect_args_init(args: *mut ConnectArgs, size: usize) {
+    // SAFETY: the caller's duty.
+    guard_with(|_| (), || unsafe { init(args, size) })
+}
+
+/// Joins a cluster: management server, node id, configuration, connections to the data nodes. Starts 3 threads and
+/// the receive threads.
+/// glob: not NULL, not connected. connectstring: as the NDB manual has it; NULL or empty means the environment variable
+/// NDB_CONNECTSTRING, then localhost:1186. args: NULL for all defaults.
+/// Threads: any; blocks up to connect_ms and grace_ms of args.
+/// Returns 0 when at least one data node takes work; -15, -16 or -17 when it could not connect
+/// (ic_apid_global_error_text says step, host and cause); -13 if connected already, -3 while another thread connects,
+/// -1, -24 for a connectstring that is no UTF-8, -25.
+///
+/// # Safety
+/// Pointers are valid as described.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_global_connect(
+    glob: *mut ApidGlobal,
+    connectstring: *const c_char,
+    args: *const ConnectArgs,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let shared = unsafe { borrow(glob.cast_const()) }?.shared()?;
+        // SAFETY: the caller's duty.
+        let (connectstring, args) = unsafe { (text(connectstring)?, read(args)?) };
+        shared.connect(connectstring, &args)
+    })
+}
+
+/// Leaves the cluster: ends every thread of the handle and closes its sockets. What is in flight completes with an
+/// error at its connection's next poll, or when that is freed. Tables and connections stay to be freed.
+/// glob: not NULL.
+/// Threads: any; blocks up to a few seconds whatever the network does.
+/// Returns 0 (also if not connected), -1 or -25.
+///
+/// # Safety
+/// glob is a cluster handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_global_disconnect(glob: *mut ApidGlobal) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        unsafe { borrow(glob.cast_const()) }?.shared()?.disconnect();
+        Ok(())
+    })
+}
+
+/// What went wrong last in a connect or dictionary call on the handle, for a person: step, host, port, cause.
+/// glob: not NULL.
+/// Threads: any; blocks never.
+/// Returns the text, empty if there is none; valid until this thread's next call of this function. NULL for something else
+/// than a cluster handle.
+///
+/// # Safety
+/// glob is a cluster handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_global_error_text(glob: *const ApidGlobal) -> *const c_char {
+    thread_local!(static TEXT: RefCell<CString> = RefCell::default());
+    guard_with(|_| std::ptr::null(), || {
+        // SAFETY: the caller's duty.
+        let Ok(glob) = (unsafe { borrow(glob) }) else { return std::ptr::null() };
+        let error = glob.shared.error.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let bytes: Vec<u8> = error.text.bytes().filter(|&byte| byte != 0).collect();
+        TEXT.with(|text| {
+            *text.borrow_mut() = CString::new(bytes).unwrap_or_default();
+            text.borrow().as_ptr()
+        })
+    })
+}
+
+/// Waits until data nodes take work.
+/// glob: not NULL, connected. nodes: how many; 0 for all that are configured. wait_ms: at most so long.
+/// Threads: any; blocks up to wait_ms.
+/// Returns 0; -15 if there are too few in time (the error text says how far each of the others is), -14, -1 or -25.
+///
+/// # Safety
+/// glob is a cluster handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_global_wait_usable(glob: *mut ApidGlobal, nodes: u32, wait_ms: u32) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let shared = unsafe { borrow(glob.cast_const()) }?.shared()?;
+        let cluster = shared.cluster()?;
+        let count = if nodes == 0 { cluster.nodes.len() } else { nodes as usize };
+        let deadline = Instant::now() + Duration::from_millis(wait_ms as u64);
+        cluster.wait_usable(count, deadline).map_err(|error| shared.failed(error))
+    })
+}
+
+/// How many data nodes are configured.
+/// Threads: any; blocks never.
+/// Returns the number; 0 if not connected or for something else than a cluster handle.
+///
+/// # Safety
+/// glob is a cluster handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_global_node_count(glob: *mut ApidGlobal) -> u32 {
+    let count = || {
+        // SAFETY: the caller's duty.
+        let shared = unsafe { borrow(glob.cast_const()) }?.shared()?;
+        Ok::<_, i32>(shared.cluster()?.nodes.len() as u32)
+    };
+    guard_with(|_| 0, || count().unwrap_or(0))
+}
+
+/// The state of a data node.
+/// glob: not NULL, connected. index: below ic_apid_global_node_count. state: not NULL; its size field says how much of
+/// it is filled.
+/// Threads: any; blocks never.
+/// Returns 0, -1, -14 or -25.
+///
+/// # Safety
+/// glob is a cluster handle; state is valid for the size it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_global_node_state(
+    glob: *mut ApidGlobal,
+    index: u32,
+    state: *mut NodeState,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let cluster = unsafe { borrow(glob.cast_const()) }?.shared()?.cluster()?;
+        let node = cluster.nodes.get(index as usize).ok_or(own::INVALID_ARGUMENT)?;
+        let known = NodeState {
+            size: size_of::<NodeState>(),
+            node_id: node.id as u32,
+            connected: node.connected() as u32,
+            usable: node.usable().is_some() as u32,
+        };
+        // SAFETY: the caller's duty.
+        unsafe { write_out(state, known) }
+    })
+}
+
+/// The node id of this client.
+/// Threads: any; blocks never.
+/// Returns the id; 0 if not connected or for something else than a cluster handle.
+///
+/// # Safety
+/// glob is a cluster handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_global_node_id(glob: *mut ApidGlobal) -> u32 {
+    let id = || {
+        // SAFETY: the caller's duty.
+        let shared = unsafe { borrow(glob.cast_const()) }?.shared()?;
+        Ok::<_, i32>(shared.cluster()?.own_node as u32)
+    };
+    guard_with(|_| 0, || id().unwrap_or(0))
+}

@@ -1,1 +1,467 @@
-//! x
+//! Tables: opening, describing, listing, creating, dropping.
+
+use std::ffi::{CStr, CString, c_char};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::args::{
+    ColumnSpec, IC_COLUMN_DISTRIBUTION_KEY, IC_COLUMN_DYNAMIC, IC_COLUMN_NULLABLE, IC_COLUMN_PRIMARY_KEY,
+    TableArgs, init, read,
+};
+use super::global::{ApidGlobal, Shared};
+use super::handle::{Handle, borrow, give, take_back};
+use super::{guard, guard_with, put, text};
+use crate::dict::table::{NewColumn, NewTable, Table};
+use crate::error::{Error, own};
+use crate::wire::column::ColumnType;
+
+macro_rules! types {
+    ($($(#[$about:meta])* $name:ident = $number:literal,)*) => {
+        $($(#[$about])* pub const $name: i32 = $number;)*
+    };
+}
+
+types! {
+    /// 8 bits, signed.
+    IC_TYPE_TINYINT = 1,
+    /// 8 bits.
+    IC_TYPE_TINYUNSIGNED = 2,
+    /// 16 bits, signed.
+    IC_TYPE_SMALLINT = 3,
+    /// 16 bits.
+    IC_TYPE_SMALLUNSIGNED = 4,
+    /// 24 bits, signed, little endian.
+    IC_TYPE_MEDIUMINT = 5,
+    /// 24 bits, little endian.
+    IC_TYPE_MEDIUMUNSIGNED = 6,
+    /// 32 bits, signed.
+    IC_TYPE_INT = 7,
+    /// 32 bits.
+    IC_TYPE_UNSIGNED = 8,
+    /// 64 bits, signed.
+    IC_TYPE_BIGINT = 9,
+    /// 64 bits.
+    IC_TYPE_BIGUNSIGNED = 10,
+    /// 32 bits IEEE.
+    IC_TYPE_FLOAT = 11,
+    /// 64 bits IEEE.
+    IC_TYPE_DOUBLE = 12,
+    /// Characters, always `length` bytes, padded with blanks by the caller.
+    IC_TYPE_CHAR = 14,
+    /// One length byte, then up to `length` (at most 255) bytes of characters.
+    IC_TYPE_VARCHAR = 15,
+    /// Always `length` bytes.
+    IC_TYPE_BINARY = 16,
+    /// One length byte, then up to `length` (at most 255) bytes.
+    IC_TYPE_VARBINARY = 17,
+    /// 8 bytes, the form before MySQL 5.6.
+    IC_TYPE_DATETIME = 18,
+    /// 3 bytes, little endian: day, month << 5, year << 9.
+    IC_TYPE_DATE = 19,
+    /// Bytes in parts; cannot be in a record.
+    IC_TYPE_BLOB = 20,
+    /// Characters in parts; cannot be in a record.
+    IC_TYPE_TEXT = 21,
+    /// `length` bits in whole 32-bit words, the low word first.
+    IC_TYPE_BIT = 22,
+    /// Two length bytes, little endian, then up to `length` bytes of characters.
+    IC_TYPE_LONGVARCHAR = 23,
+    /// Two length bytes, little endian, then up to `length` bytes.
+    IC_TYPE_LONGVARBINARY = 24,
+    /// 3 bytes, the form before MySQL 5.6.
+    IC_TYPE_TIME = 25,
+    /// One byte: year - 1900.
+    IC_TYPE_YEAR = 26,
+    /// 4 bytes, the form before MySQL 5.6.
+    IC_TYPE_TIMESTAMP = 27,
+    /// MySQL's binary decimal.
+    IC_TYPE_DECIMAL = 29,
+    /// MySQL's binary decimal, never negative.
+    IC_TYPE_DECIMALUNSIGNED = 30,
+    /// 3 bytes and fraction, big endian.
+    IC_TYPE_TIME2 = 31,
+    /// 5 bytes and fraction, big endian.
+    IC_TYPE_DATETIME2 = 32,
+    /// 4 bytes and fraction, big endian.
+    IC_TYPE_TIMESTAMP2 = 33,
+}
+
+/// The collation of character columns that name none: bytes.
+const BINARY: u32 = 63;
+
+/// A table's definition as it was when the table was opened. Shared by all threads of the program.
+pub struct TableDef {
+    kind: AtomicU32,
+    pub(crate) table: Arc<Table>,
+    /// The incarnation of the cluster whose table id this is.
+    pub(crate) incarnation: u32,
+    names: Vec<CString>,
+    shared: Arc<Shared>,
+}
+
+impl Handle for TableDef {
+    const KIND: u32 = 0x4943_5442;
+
+    fn kind(&self) -> &AtomicU32 {
+        &self.kind
+    }
+}
+
+impl Drop for TableDef {
+    fn drop(&mut self) {
+        self.shared.tables.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Names of tables, as they were when they were listed.
+pub struct TableList {
+    kind: AtomicU32,
+    tables: Vec<(CString, CString)>,
+}
+
+impl Handle for TableList {
+    const KIND: u32 = 0x4943_544c;
+
+    fn kind(&self) -> &AtomicU32 {
+        &self.kind
+    }
+}
+
+fn c_string(bytes: &[u8]) -> CString {
+    let bytes: Vec<u8> = bytes.iter().copied().filter(|&byte| byte != 0).collect();
+    CString::new(bytes).unwrap_or_default()
+}
+
+/// # Safety
+/// Both are NULL or NUL-terminated strings.
+unsafe fn names<'a>(database: *const c_char, name: *const c_char) -> Result<(&'a str, &'a str), i32> {
+    // SAFETY: this function's own condition.
+    let (database, name) = unsafe { (text(database)?, text(name)?) };
+    Ok((database.ok_or(own::INVALID_ARGUMENT)?, name.ok_or(own::INVALID_ARGUMENT)?))
+}
+
+/// Opens a table by its names.
+/// glob: not NULL, connected. database, name: not NULL. table: not NULL; receives the handle, to be freed with
+/// ic_apid_table_close before the cluster handle.
+/// Threads: any; blocks until a data node answers.
+/// Returns 0; 723 if there is no such table; 4008, 4009 or 4013 if no data node could be asked; -24 for an impossible
+/// name; -1, -14 or -25. The error text names the table.
+///
+/// # Safety
+/// Pointers are valid as described.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_table_open(
+    glob: *mut ApidGlobal,
+    database: *const c_char,
+    name: *const c_char,
+    table: *mut *mut TableDef,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let shared = unsafe { borrow(glob.cast_const()) }?.shared()?;
+        // SAFETY: the caller's duty.
+        let (database, name) = unsafe { names(database, name) }?;
+        if table.is_null() {
+            return Err(own::INVALID_ARGUMENT);
+        }
+        let (definition, incarnation) = shared.with_dictionary(|client| client.open(database, name))?;
+        shared.tables.fetch_add(1, Ordering::AcqRel);
+        let handle = give(TableDef {
+            kind: AtomicU32::new(TableDef::KIND),
+            names: definition.columns.iter().map(|column| c_string(&column.name)).collect(),
+            table: definition,
+            incarnation,
+            shared,
+        });
+        // SAFETY: the caller's duty; not NULL.
+        unsafe { put(table, handle) }
+    })
+}
+
+/// Frees a table handle. Queries and records made with it go on.
+/// table: NULL does nothing.
+/// Threads: any, but no other may use the handle; blocks never.
+/// Returns 0, or -1 for something else than a table.
+///
+/// # Safety
+/// table is NULL or a table handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_table_close(table: *mut TableDef) -> i32 {
+    guard(|| {
+        if !table.is_null() {
+            // SAFETY: the caller's duty.
+            drop(unsafe { take_back(table) }?);
+        }
+        Ok(())
+    })
+}
+
+/// How many columns a table has.
+/// Threads: any; blocks never.
+/// Returns the number; 0 for something else than a table.
+///
+/// # Safety
+/// table is a table handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_table_column_count(table: *const TableDef) -> u32 {
+    // SAFETY: the caller's duty.
+    guard_with(|_| 0, || unsafe { borrow(table) }.map_or(0, |table| table.table.columns.len() as u32))
+}
+
+/// Describes a column.
+/// table: not NULL. index: below ic_table_column_count. column: not NULL; column_size: sizeof *column.
+/// Threads: any; blocks never.
+/// Returns 0 or -1.
+///
+/// # Safety
+/// table is a table handle; column is valid for column_size bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_table_column(
+    table: *const TableDef,
+    index: u32,
+    column: *mut ColumnSpec,
+    column_size: usize,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let table = unsafe { borrow(table) }?;
+        let index = index as usize;
+        let (described, name) = match (table.table.columns.get(index), table.names.get(index)) {
+            (Some(described), Some(name)) => (described, name),
+            _ => return Err(own::INVALID_ARGUMENT),
+        };
+        if column.is_null() || column_size < size_of::<*const c_char>() {
+            return Err(own::INVALID_ARGUMENT);
+        }
+        let flag = |is: bool, flag: u32| if is { flag } else { 0 };
+        let spec = ColumnSpec {
+            name: name.as_ptr(),
+            kind: described.kind as i32,
+            length: described.length,
+            precision: described.precision,
+            scale: described.scale,
+            charset: described.charset,
+            flags: flag(described.primary_key, IC_COLUMN_PRIMARY_KEY)
+                | flag(described.nullable, IC_COLUMN_NULLABLE)
+                | flag(described.distribution_key, IC_COLUMN_DISTRIBUTION_KEY)
+                | flag(described.dynamic, IC_COLUMN_DYNAMIC),
+            row_bytes: described.size,
+        };
+        let known = column_size.min(size_of::<ColumnSpec>());
+        // SAFETY: the caller's duty: column_size bytes are writable.
+        unsafe { std::ptr::copy_nonoverlapping((&raw const spec).cast::<u8>(), column.cast::<u8>(), known) };
+        Ok(())
+    })
+}
+
+/// Sets table arguments to their defaults: logged, no read backup, not fully replicated.
+/// args: NULL does nothing. size: sizeof *args.
+/// Threads: any; blocks never.
+///
+/// # Safety
+/// args is NULL or valid for size bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_table_args_init(args: *mut TableArgs, size: usize) {
+    // SAFETY: the caller's duty.
+    guard_with(|_| (), || unsafe { init(args, size) })
+}
+
+/// Creates a table.
+/// glob: not NULL, connected. database, name: not NULL. columns: count of them, in order, each column_size
+/// (sizeof *columns) bytes. args: NULL for all defaults.
+/// Threads: any; blocks until the data nodes have made it, or refused.
+/// Returns 0; 721 if a table of that name exists; -26 for an inconsistent definition; other codes of the data nodes; 4008,
+/// 4009 or 4013 if no data node could be asked; -24, -1, -14 or -25. The error text says more.
+///
+/// # Safety
+/// Pointers are valid as described.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_table_create(
+    glob: *mut ApidGlobal,
+    database: *const c_char,
+    name: *const c_char,
+    columns: *const ColumnSpec,
+    count: u32,
+    column_size: usize,
+    args: *const TableArgs,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let shared = unsafe { borrow(glob.cast_const()) }?.shared()?;
+        // SAFETY: the caller's duty.
+        let ((database, name), args) = unsafe { (names(database, name)?, read(args)?) };
+        if columns.is_null() || count == 0 || column_size < size_of::<ColumnSpec>() {
+            return Err(own::INVALID_ARGUMENT);
+        }
+        let mut new_columns = Vec::new();
+        for index in 0..count as usize {
+            // SAFETY: the caller's duty: there are `count` of them, `column_size` bytes apart.
+            let spec = unsafe { columns.byte_add(index * column_size).read_unaligned() };
+            // SAFETY: the caller's duty.
+            new_columns.push(unsafe { new_column(&spec) }.map_err(|error| shared.failed(error))?);
+        }
+        let table = NewTable {
+            logged: args.logged != 0,
+            read_backup: args.read_backup != 0,
+            fully_replicated: args.fully_replicated != 0,
+            ..NewTable::new(database, name, new_columns)
+        };
+        shared.with_dictionary(|client| client.create(&table))
+    })
+}
+
+/// # Safety
+/// The name is NULL or a NUL-terminated string.
+unsafe fn new_column(spec: &ColumnSpec) -> Result<NewColumn, Error> {
+    // SAFETY: this function's own condition.
+    let name = unsafe { text(spec.name) }
+        .ok()
+        .flatten()
+        .ok_or_else(|| Error::new(own::INVALID_NAME, "a column's name is NULL or no UTF-8"))?;
+    let kind = u32::try_from(spec.kind).ok().and_then(ColumnType::from_number);
+    let kind = kind.ok_or_else(|| {
+        Error::new(own::INVALID_TABLE, format!("column {name}: {} is no type", spec.kind))
+    })?;
+    let flag = |flag: u32| spec.flags & flag != 0;
+    Ok(NewColumn {
+        length: spec.length.max(1),
+        precision: spec.precision,
+        scale: spec.scale,
+        charset: if kind.is_character() && spec.charset == 0 { BINARY } else { spec.charset },
+        nullable: flag(IC_COLUMN_NULLABLE),
+        primary_key: flag(IC_COLUMN_PRIMARY_KEY),
+        distribution_key: flag(IC_COLUMN_DISTRIBUTION_KEY),
+        dynamic: flag(IC_COLUMN_DYNAMIC),
+        ..NewColumn::new(name, kind)
+    })
+}
+
+/// Drops a table, its indexes and blob tables first.
+/// glob: not NULL, connected. database, name: not NULL.
+/// Threads: any; blocks until the data nodes have dropped it, or refused.
+/// Returns 0; 723 if there is no such table; other codes of the data nodes; 4008, 4009 or 4013 if no data node could be
+/// asked; -24, -1, -14 or -25. The error text says more.
+///
+/// # Safety
+/// Pointers are valid as described.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_table_drop(
+    glob: *mut ApidGlobal,
+    database: *const c_char,
+    name: *const c_char,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let shared = unsafe { borrow(glob.cast_const()) }?.shared()?;
+        // SAFETY: the caller's duty.
+        let (database, name) = unsafe { names(database, name) }?;
+        shared.with_dictionary(|client| client.drop(database, name))
+    })
+}
+
+/// Lists tables.
+/// glob: not NULL, connected. database: NULL for all databases. list: not NULL; receives the list, to be freed with
+/// ic_table_list_free.
+/// Threads: any; blocks until a data node answers.
+/// Returns 0; 4008, 4009 or 4013 if no data node could be asked; -24, -1, -14 or -25.
+///
+/// # Safety
+/// Pointers are valid as described.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_table_list(
+    glob: *mut ApidGlobal,
+    database: *const c_char,
+    list: *mut *mut TableList,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let shared = unsafe { borrow(glob.cast_const()) }?.shared()?;
+        // SAFETY: the caller's duty.
+        let database = unsafe { text(database) }?;
+        if list.is_null() {
+            return Err(own::INVALID_ARGUMENT);
+        }
+        let found = shared.with_dictionary(|client| client.list(database))?;
+        let tables =
+            found.iter().map(|(database, name)| (c_string(database), c_string(name))).collect();
+        let handle = give(TableList { kind: AtomicU32::new(TableList::KIND), tables });
+        // SAFETY: the caller's duty; not NULL.
+        unsafe { put(list, handle) }
+    })
+}
+
+/// How many tables a list has.
+/// Threads: any; blocks never.
+/// Returns the number; 0 for something else than a list.
+///
+/// # Safety
+/// list is a list.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_table_list_count(list: *const TableList) -> u32 {
+    // SAFETY: the caller's duty.
+    guard_with(|_| 0, || unsafe { borrow(list) }.map_or(0, |list| list.tables.len() as u32))
+}
+
+/// The database of a table in a list; valid as long as the list.
+/// Threads: any; blocks never.
+/// Returns the name; NULL for an index beyond the list.
+///
+/// # Safety
+/// list is a list.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_table_list_database(list: *const TableList, index: u32) -> *const c_char {
+    // SAFETY: the caller's duty.
+    unsafe { listed(list, index, |(database, _)| database) }
+}
+
+/// The name of a table in a list; valid as long as the list.
+/// Threads: any; blocks never.
+/// Returns the name; NULL for an index beyond the list.
+///
+/// # Safety
+/// list is a list.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_table_list_name(list: *const TableList, index: u32) -> *const c_char {
+    // SAFETY: the caller's duty.
+    unsafe { listed(list, index, |(_, name)| name) }
+}
+
+/// # Safety
+/// list is a list.
+unsafe fn listed(
+    list: *const TableList,
+    index: u32,
+    part: fn(&(CString, CString)) -> &CString,
+) -> *const c_char {
+    guard_with(|_| std::ptr::null(), || {
+        // SAFETY: this function's own condition.
+        let list = unsafe { borrow(list) }.ok();
+        let name: Option<&CStr> = list.and_then(|list| list.tables.get(index as usize)).map(|t| part(t).as_ref());
+        name.map_or(std::ptr::null(), CStr::as_ptr)
+    })
+}
+
+/// Frees a list.
+/// list: NULL does nothing.
+/// Threads: any, but no other may use the list; blocks never.
+/// Returns 0, or -1 for something else than a list.
+///
+/// # Safety
+/// list is NULL or a list.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_table_list_free(list: *mut TableList) -> i32 {
+    guard(|| {
+        if !list.is_null() {
+            // SAFETY: the caller's duty.
+            drop(unsafe { take_back(list) }?);
+        }
+        Ok(())
+    })
+}
+
+impl TableDef {
+    /// Keeps an error's text for the cluster handle; gives its code.
+    pub(crate) fn failed(&self, error: Error) -> i32 {
+        self.shared.failed(error)
+    }
+}
