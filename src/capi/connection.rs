@@ -16,10 +16,9 @@ use super::handle::{Handle, borrow, forks, give, take_back};
 use super::record::Record;
 use super::table::TableDef;
 use super::{guard, guard_with, put};
-use crate::conn::query::State;
 use crate::conn::transaction::Phase;
 use crate::conn::{Connection, Operation};
-use crate::error::{ndb, own};
+use crate::error::own;
 
 /// A query's handle: 0 is none; stale once the query is freed.
 pub type QueryId = u64;

@@ -206,6 +206,9 @@ impl Manager {
                 self.states[at].node.set_usable(self.states[at].generation, false);
                 cluster.report(at, false, text);
             }
+            gsn::ALTER_TABLE_REP => {
+                cluster.schema_news.fetch_add(1, Ordering::AcqRel);
+            }
             _ => self.orphan(at, signal),
         }
     }

@@ -75,6 +75,8 @@ pub struct Cluster {
     /// The dictionary's cached definitions are of this incarnation of the cluster: it changes when the last
     /// link is lost.
     pub incarnation: AtomicU32,
+    /// Counts what may make cached table definitions stale: tables altered, operations that met a schema error.
+    pub schema_news: AtomicU32,
     /// Each connection starts its transaction ids here, and moves it on.
     pub next_transaction: AtomicU32,
     stopping: AtomicBool,
@@ -150,6 +152,7 @@ impl Cluster {
             nodes,
             ports: Arc::default(),
             incarnation: AtomicU32::new(1),
+            schema_news: AtomicU32::new(0),
             next_transaction: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
             progressed: Condvar::new(),

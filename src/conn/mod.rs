@@ -329,6 +329,18 @@ impl<T: Copy> Connection<T> {
         Ok(table.fragment_for_key(record, key).map_or(0, |fragment| fragment + 1))
     }
 
+    /// As [`Connection::hint_for_key`], of a query's own key row.
+    pub fn hint_for_query(&self, query: u64) -> Result<u32, i32> {
+        let query = &self.queries[self.query_at(query)?];
+        self.hint_for_key(&query.table, &query.key, query.key_row.bytes())
+    }
+
+    /// As [`Connection::start_transaction`], with a query's table.
+    pub fn start_transaction_for(&mut self, hint: u32, query: u64) -> Result<u64, i32> {
+        let table = self.queries[self.query_at(query)?].table.clone();
+        self.start_transaction(hint, Some(&table))
+    }
+
     /// Starts a transaction at the node of a hint, else at any usable one. Never waits: while the node has no
     /// idle coordinator record, the transaction's requests are held back.
     #[inline]
@@ -478,6 +490,15 @@ impl<T: Copy> Connection<T> {
         let at = self.executed.pop_front()?;
         self.queries[at].state = State::Idle;
         Some(self.queries.handle(at))
+    }
+
+    /// Takes a query off the executed list, wherever it stands there. False if it is not on it.
+    pub fn take_executed(&mut self, query: u64) -> bool {
+        let Some(at) = self.queries.find(query) else { return false };
+        let Some(place) = self.executed.iter().position(|&q| q == at) else { return false };
+        self.executed.remove(place);
+        self.queries[at].state = State::Idle;
+        true
     }
 
     /// Ends all that is in flight: transactions without a commit sent are rolled back, and final replies are

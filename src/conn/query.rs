@@ -27,7 +27,7 @@ pub enum State {
 
 /// What a reply has said about the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Confirmed {
+pub(super) enum Confirmed {
     /// Nothing yet.
     No,
     /// The row has this many words; none for most writes.
@@ -38,43 +38,43 @@ pub enum Confirmed {
 
 /// A query. `T` is what the caller gets back with its completion.
 #[derive(Debug)]
-pub struct Query<T> {
-    pub table: Arc<Table>,
+pub(super) struct Query<T> {
+    pub(super) table: Arc<Table>,
     /// The incarnation of the cluster whose table id this is.
-    pub incarnation: u32,
+    pub(super) incarnation: u32,
     /// The table has columns on disk.
-    pub on_disk: bool,
+    pub(super) on_disk: bool,
     /// The attribute record has columns outside the key.
-    pub has_values: bool,
-    pub key: Arc<Record>,
-    pub attr: Option<Arc<Record>>,
-    pub key_row: Row,
-    pub attr_row: Row,
-    pub state: State,
+    pub(super) has_values: bool,
+    pub(super) key: Arc<Record>,
+    pub(super) attr: Option<Arc<Record>>,
+    pub(super) key_row: Row,
+    pub(super) attr_row: Row,
+    pub(super) state: State,
     /// The error of the last completion.
-    pub error: i32,
+    pub(super) error: i32,
     /// The TCKEYREQ of the present or last definition, a complete message but for what its place in the
     /// transaction decides.
-    pub request: Vec<u32>,
-    pub info: RequestInfo,
-    pub operation: u32,
-    pub transaction: u32,
-    pub transid: TransId,
+    pub(super) request: Vec<u32>,
+    pub(super) info: RequestInfo,
+    pub(super) operation: u32,
+    pub(super) transaction: u32,
+    pub(super) transid: TransId,
     /// Neighbours among the queries of the transaction.
-    pub previous: u32,
-    pub next: u32,
-    pub confirmed: Confirmed,
-    pub received: u32,
+    pub(super) previous: u32,
+    pub(super) next: u32,
+    pub(super) confirmed: Confirmed,
+    pub(super) received: u32,
     /// A TCKEYREF came; of a committed read its confirmation may come too, before or after it.
-    pub refused: bool,
+    pub(super) refused: bool,
     /// Completion runs a callback; else it goes to the executed list.
-    pub callback: bool,
-    pub token: T,
+    pub(super) callback: bool,
+    pub(super) token: T,
 }
 
 impl<T> Query<T> {
     /// An idle query.
-    pub fn new(
+    pub(super) fn new(
         table: Arc<Table>,
         incarnation: u32,
         key: Arc<Record>,
@@ -112,7 +112,7 @@ impl<T> Query<T> {
 
     /// Whether every reply about this operation has come, the transaction's outcome aside.
     #[inline]
-    pub fn is_answered(&self) -> bool {
+    pub(super) fn is_answered(&self) -> bool {
         match self.confirmed {
             Confirmed::No => false,
             Confirmed::Words(words) => self.received >= words || self.refused,

@@ -2,11 +2,13 @@
 //! transaction id; one that nothing waits for any more is counted and dropped, after the acknowledgement that
 //! it asks for.
 
+use std::sync::atomic::Ordering;
+
 use super::query::{Confirmed, State};
 use super::slots::{MAX_SLOTS, NONE};
 use super::transaction::{Phase, Usage};
 use super::Connection;
-use crate::error::{ndb, own};
+use crate::error::{Class, class, ndb, own};
 use crate::link::page::{Content, Page, for_each_signal, is_failure_news};
 use crate::wire::block::DBTC;
 use crate::wire::gsn;
@@ -324,7 +326,7 @@ impl<T: Copy> Connection<T> {
         let query = &mut self.queries[q];
         query.state = State::Complete;
         let (at, previous, next) = (query.transaction, query.previous, query.next);
-        let (callback, failed) = (query.callback, query.error != 0);
+        let (callback, failed) = (query.callback, query.error);
         match previous {
             NONE => self.transactions[at].first = next,
             _ => self.queries[previous].next = next,
@@ -339,11 +341,21 @@ impl<T: Copy> Connection<T> {
         }
         self.in_flight -= 1;
         self.statistics.completed += 1;
-        self.statistics.failed += failed as u64;
+        if failed != 0 {
+            self.failed(failed);
+        }
         if callback {
             self.ready.push_back(q);
         } else {
             self.executed.push_back(q);
+        }
+    }
+
+    #[cold]
+    fn failed(&mut self, error: i32) {
+        self.statistics.failed += 1;
+        if class(error) == Class::Schema {
+            self.cluster.schema_news.fetch_add(1, Ordering::AcqRel);
         }
     }
 

@@ -24,46 +24,46 @@ pub enum Phase {
 
 /// What the caller has asked for and cannot be done yet: the record or the end of a batch is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
+pub(super) enum Wish {
     None,
     Commit,
 }
 
 /// A transaction.
 #[derive(Debug)]
-pub struct Transaction {
+pub(super) struct Transaction {
     /// Index of the coordinator's node.
-    pub node: usize,
+    pub(super) node: usize,
     /// The coordinator record, or [`NONE`] while it is waited for.
-    pub record: u32,
-    pub transid: TransId,
-    pub phase: Phase,
-    pub wish: Wish,
-    pub error: i32,
-    pub committed: bool,
+    pub(super) record: u32,
+    pub(super) transid: TransId,
+    pub(super) phase: Phase,
+    pub(super) wish: Wish,
+    pub(super) error: i32,
+    pub(super) committed: bool,
     /// An operation with the START flag was packed: the node knows the transaction.
-    pub started: bool,
+    pub(super) started: bool,
     /// It has writes: without a reply their outcome is unknown.
-    pub writes: bool,
+    pub(super) writes: bool,
     /// The caller has given it up; the slot goes when its last query and the outcome are in.
-    pub closed: bool,
+    pub(super) closed: bool,
     /// Its queries in order of definition; those before `first_defined` are packed.
-    pub first: u32,
-    pub last: u32,
-    pub first_defined: u32,
+    pub(super) first: u32,
+    pub(super) last: u32,
+    pub(super) first_defined: u32,
     /// It is on the connection's list of transactions with queries that no commit has packed.
-    pub unsealed: bool,
+    pub(super) unsealed: bool,
     /// A send has passed over it because of what it waits for: it goes out as soon as that comes.
-    pub send_wanted: bool,
+    pub(super) send_wanted: bool,
     /// The node's send epoch in which its last request was packed.
-    pub epoch: u32,
+    pub(super) epoch: u32,
     /// Nodes that had no coordinator record for it.
-    pub refusals: usize,
+    pub(super) refusals: usize,
 }
 
 impl Transaction {
     /// An open transaction without a record.
-    pub fn new(node: usize, transid: TransId) -> Self {
+    pub(super) fn new(node: usize, transid: TransId) -> Self {
         Transaction {
             node,
             record: NONE,
@@ -86,7 +86,7 @@ impl Transaction {
     }
 
     /// How it ends when no reply can come any more: `epoch` is its node's present send epoch.
-    pub fn error_without_reply(&self, epoch: u32) -> i32 {
+    pub(super) fn error_without_reply(&self, epoch: u32) -> i32 {
         let sent = self.epoch != epoch;
         match self.phase {
             Phase::RollingBack => 0,
@@ -97,27 +97,27 @@ impl Transaction {
 
     /// Whether queries may be defined in it.
     #[inline]
-    pub fn takes_work(&self) -> bool {
+    pub(super) fn takes_work(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Executing) && self.wish == Wish::None && self.error == 0
     }
 }
 
 /// A coordinator record of some node: seized once, then used by one transaction after the other.
 #[derive(Debug, Clone, Copy)]
-pub struct Record {
+pub(super) struct Record {
     /// Index of its node.
-    pub node: usize,
+    pub(super) node: usize,
     /// The node's name of it; meaningless until the seize is confirmed.
-    pub connect: u32,
+    pub(super) connect: u32,
     /// The block number of its coordinator instance.
-    pub block: u16,
+    pub(super) block: u16,
     /// What it is used for.
-    pub usage: Usage,
+    pub(super) usage: Usage,
 }
 
 /// What a record is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Usage {
+pub(super) enum Usage {
     /// The slot is free.
     Unused,
     /// TCSEIZEREQ is out.

@@ -1,6 +1,7 @@
 //! The dictionary as a client sees it: table definitions, records (which column stands where in a row), and
 //! distribution (which fragment, hence which node, owns a key).
 
+pub mod client;
 pub mod distribution;
 pub mod record;
 pub mod schema;

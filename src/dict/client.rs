@@ -1,0 +1,154 @@
+//! The dictionary of a connected cluster: [`Dictionary`] over a port of its own.
+//!
+//! Cached definitions are dropped when the cluster says that some may be stale: a table was altered, an
+//! operation met a schema error, or all links were lost. Dropping a table or creating one is not announced by
+//! the data nodes, so the schema error of an operation is how that is noticed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::schema::{Dictionary, Exchange, Received};
+use super::table::{NewTable, Table};
+use crate::cluster::Cluster;
+use crate::cluster::port::Port;
+use crate::error::{Error, ndb, own};
+use crate::link::page::{Content, Page, for_each_signal};
+use crate::wire::NodeId;
+use crate::wire::block::reference;
+use std::collections::VecDeque;
+
+/// The dictionary client of a cluster handle, used by one thread at a time.
+pub struct Client {
+    dictionary: Dictionary,
+    exchange: PortExchange,
+    /// What the cluster's counters were when the cache was filled.
+    seen: (u32, u32),
+}
+
+impl Client {
+    /// A client with an empty cache.
+    pub fn new(cluster: Arc<Cluster>) -> Result<Self, Error> {
+        let port = cluster.ports.open();
+        let port = port.ok_or_else(|| Error::new(own::TOO_MANY_IN_FLIGHT, "too many ports are open"))?;
+        let exchange = PortExchange { cluster, port, pages: Vec::new(), received: VecDeque::new(), next: 0 };
+        Ok(Client { dictionary: Dictionary::new(), exchange, seen: (0, 0) })
+    }
+
+    /// A table's definition, and the incarnation of the cluster that gave it.
+    pub fn open(&mut self, database: &str, name: &str) -> Result<(Arc<Table>, u32), Error> {
+        let incarnation = self.refresh();
+        Ok((self.dictionary.get_table(&mut self.exchange, database, name)?, incarnation))
+    }
+
+    /// Creates a table.
+    pub fn create(&mut self, table: &NewTable) -> Result<(), Error> {
+        self.refresh();
+        self.dictionary.create_table(&mut self.exchange, table).map(drop)
+    }
+
+    /// Drops a table.
+    pub fn drop(&mut self, database: &str, name: &str) -> Result<(), Error> {
+        self.refresh();
+        self.dictionary.drop_table(&mut self.exchange, database, name)
+    }
+
+    /// Database and name of each table, of one database or of all.
+    pub fn list(&mut self, database: Option<&str>) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
+        let names = self.dictionary.list(&mut self.exchange, database)?;
+        Ok(names.into_iter().map(|table| (table.database, table.name)).collect())
+    }
+
+    /// Drops cached definitions if some may be stale; the cluster's incarnation.
+    fn refresh(&mut self) -> u32 {
+        let cluster = &self.exchange.cluster;
+        let incarnation = cluster.incarnation.load(Ordering::Acquire);
+        let now = (incarnation, cluster.schema_news.load(Ordering::Acquire));
+        if std::mem::replace(&mut self.seen, now) != now {
+            self.dictionary.invalidate_all();
+        }
+        incarnation
+    }
+}
+
+/// Signals to and from the dictionary blocks of the data nodes.
+struct PortExchange {
+    cluster: Arc<Cluster>,
+    port: Port,
+    pages: Vec<Page>,
+    received: VecDeque<Received>,
+    /// Where the order of nodes to try begins.
+    next: usize,
+}
+
+impl PortExchange {
+    fn take(&mut self, until: Instant) {
+        let mut pages = std::mem::take(&mut self.pages);
+        self.port.take(Some(until), &mut pages);
+        for page in pages.drain(..) {
+            let node = page.node;
+            match &page.content {
+                Content::LinkLost => {
+                    self.port.forget_fragments(node);
+                    self.received.push_back(Received::NodeLost(node));
+                }
+                Content::Signals(words) => {
+                    let block = self.port.block();
+                    let (port, received) = (&mut self.port, &mut self.received);
+                    let read = for_each_signal(words, |receiver, _| receiver == block, |part| {
+                        received.extend(port.assemble(node, &part).map(|whole| Received::Signal(node, whole)));
+                    });
+                    if let (Err(_), Some(lost)) = (read, self.cluster.node(node)) {
+                        lost.sender.shut_down(page.generation);
+                    }
+                }
+            }
+            self.port.recycle(page);
+        }
+        self.pages = pages;
+    }
+}
+
+impl Exchange for PortExchange {
+    fn reference(&self) -> u32 {
+        reference(self.port.block(), self.cluster.own_node)
+    }
+
+    fn nodes(&self) -> Vec<NodeId> {
+        let mut usable: Vec<_> =
+            self.cluster.nodes.iter().filter(|node| node.usable().is_some()).map(|node| node.id).collect();
+        let count = usable.len().max(1);
+        usable.rotate_left(self.next % count);
+        usable
+    }
+
+    fn send(&mut self, node: NodeId, words: &[u32]) -> Result<(), i32> {
+        self.next = self.next.wrapping_add(1);
+        let node = self.cluster.node(node).ok_or(ndb::CLUSTER_FAILURE)?;
+        let generation = node.usable().ok_or(ndb::WAIT_NODE_FAILURE)?;
+        node.sender.send(generation, words).map(drop).map_err(|_| ndb::WAIT_NODE_FAILURE)
+    }
+
+    fn receive(&mut self, deadline: Instant) -> Received {
+        loop {
+            if let Some(received) = self.received.pop_front() {
+                return received;
+            }
+            if self.cluster.stopping() {
+                return Received::Stopped;
+            }
+            if Instant::now() >= deadline {
+                return Received::TimedOut;
+            }
+            self.take(deadline);
+        }
+    }
+
+    fn pause(&mut self, pause: Duration) -> bool {
+        let until = Instant::now() + pause;
+        while Instant::now() < until && !self.cluster.stopping() {
+            self.take(until);
+        }
+        !self.cluster.stopping()
+    }
+}
