@@ -122,114 +122,173 @@ pub(crate) unsafe fn write_out<A: SizedStruct>(to: *mut A, value: A) -> Result<(
     Ok(())
 }
 
-macro_rules! sized {
-    ($(#[$about:meta])* $name:ident { $($(#[$field_about:meta])* $field:ident: $kind:ty = $default:expr,)* }) => {
-        $(#[$about])*
-        #[repr(C)]
-        #[derive(Debug, Clone, Copy)]
-        pub struct $name {
-            /// Size of the struct in bytes, as the caller knows it.
-            pub size: usize,
-            $($(#[$field_about])* pub $field: $kind,)*
+/// What a write does and what becomes of its completion.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct WriteKeyArgs {
+    /// Size of the struct in bytes, as the caller knows it.
+    pub size: usize,
+    /// One of IC_WRITE_KIND_*.
+    pub kind: i32,
+    /// One of IC_ABORT_OPTION_*.
+    pub abort_option: i32,
+    /// Called at completion; NULL: the query goes to the executed list.
+    pub callback: QueryCallback,
+    /// Given back with the completed query; never looked at.
+    pub user_ref: *mut c_void,
+}
+
+impl SizedStruct for WriteKeyArgs {
+    fn defaults() -> Self {
+        WriteKeyArgs {
+            size: size_of::<Self>(),
+            kind: IC_WRITE_KIND_WRITE,
+            abort_option: IC_ABORT_OPTION_DEFAULT,
+            callback: None,
+            user_ref: std::ptr::null_mut(),
         }
+    }
+}
 
-        impl SizedStruct for $name {
-            fn defaults() -> Self {
-                $name { size: size_of::<$name>(), $($field: $default,)* }
-            }
+/// How a read treats locks and what becomes of its completion.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ReadKeyArgs {
+    /// Size of the struct in bytes, as the caller knows it.
+    pub size: usize,
+    /// One of IC_READ_KIND_*.
+    pub kind: i32,
+    /// One of IC_ABORT_OPTION_*; committed and simple reads always ignore errors.
+    pub abort_option: i32,
+    /// Called at completion; NULL: the query goes to the executed list.
+    pub callback: QueryCallback,
+    /// Given back with the completed query; never looked at.
+    pub user_ref: *mut c_void,
+}
+
+impl SizedStruct for ReadKeyArgs {
+    fn defaults() -> Self {
+        ReadKeyArgs {
+            size: size_of::<Self>(),
+            kind: IC_READ_KIND_COMMITTED,
+            abort_option: IC_ABORT_OPTION_DEFAULT,
+            callback: None,
+            user_ref: std::ptr::null_mut(),
         }
-    };
-}
-
-sized! {
-    /// What a write does and what becomes of its completion.
-    WriteKeyArgs {
-        /// One of IC_WRITE_KIND_*.
-        kind: i32 = IC_WRITE_KIND_WRITE,
-        /// One of IC_ABORT_OPTION_*.
-        abort_option: i32 = IC_ABORT_OPTION_DEFAULT,
-        /// Called at completion; NULL: the query goes to the executed list.
-        callback: QueryCallback = None,
-        /// Given back with the completed query; never looked at.
-        user_ref: *mut c_void = std::ptr::null_mut(),
     }
 }
 
-sized! {
-    /// How a read treats locks and what becomes of its completion.
-    ReadKeyArgs {
-        /// One of IC_READ_KIND_*.
-        kind: i32 = IC_READ_KIND_COMMITTED,
-        /// One of IC_ABORT_OPTION_*; committed and simple reads always ignore errors.
-        abort_option: i32 = IC_ABORT_OPTION_DEFAULT,
-        /// Called at completion; NULL: the query goes to the executed list.
-        callback: QueryCallback = None,
-        /// Given back with the completed query; never looked at.
-        user_ref: *mut c_void = std::ptr::null_mut(),
+/// How to connect.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ConnectArgs {
+    /// Size of the struct in bytes, as the caller knows it.
+    pub size: usize,
+    /// Node id to ask for; 0: what the connectstring names, else any.
+    pub node_id: u32,
+    /// Receive threads, 1 to 64.
+    pub receive_threads: u32,
+    /// Milliseconds until a first data node must be usable.
+    pub connect_ms: u32,
+    /// Milliseconds to wait for the other data nodes once one is usable.
+    pub grace_ms: u32,
+}
+
+impl SizedStruct for ConnectArgs {
+    fn defaults() -> Self {
+        ConnectArgs {
+            size: size_of::<Self>(),
+            node_id: 0,
+            receive_threads: 1,
+            connect_ms: 30_000,
+            grace_ms: 3_000,
+        }
     }
 }
 
-sized! {
-    /// How to connect.
-    ConnectArgs {
-        /// Node id to ask for; 0: what the connectstring names, else any.
-        node_id: u32 = 0,
-        /// Receive threads, 1 to 64.
-        receive_threads: u32 = 1,
-        /// Milliseconds until a first data node must be usable.
-        connect_ms: u32 = 30_000,
-        /// Milliseconds to wait for the other data nodes once one is usable.
-        grace_ms: u32 = 3_000,
+/// The state of a data node.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct NodeState {
+    /// Size of the struct in bytes, as the caller knows it.
+    pub size: usize,
+    /// Its node id.
+    pub node_id: u32,
+    /// 1: a connection to it is open.
+    pub connected: u32,
+    /// 1: it is started and takes new work.
+    pub usable: u32,
+}
+
+impl SizedStruct for NodeState {
+    fn defaults() -> Self {
+        NodeState { size: size_of::<Self>(), node_id: 0, connected: 0, usable: 0 }
     }
 }
 
-sized! {
-    /// The state of a data node.
-    NodeState {
-        /// Its node id.
-        node_id: u32 = 0,
-        /// 1: a connection to it is open.
-        connected: u32 = 0,
-        /// 1: it is started and takes new work.
-        usable: u32 = 0,
+/// What a connection has done since it was created.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Statistics {
+    /// Size of the struct in bytes, as the caller knows it.
+    pub size: usize,
+    /// Operations defined.
+    pub defined: u64,
+    /// Operations completed.
+    pub completed: u64,
+    /// Completed operations with an error.
+    pub failed: u64,
+    /// Operations defined and not complete now.
+    pub in_flight: u64,
+    /// Sends that had something for a data node, counted per node.
+    pub sends: u64,
+    /// Writes to sockets by this connection.
+    pub writes: u64,
+    /// Pages taken from receive threads.
+    pub pages: u64,
+    /// Signals taken.
+    pub signals: u64,
+    /// Replies that nothing waited for any more.
+    pub late_replies: u64,
+    /// How often the thread was woken in a poll.
+    pub wakeups: u64,
+}
+
+impl SizedStruct for Statistics {
+    fn defaults() -> Self {
+        Statistics {
+            size: size_of::<Self>(),
+            defined: 0,
+            completed: 0,
+            failed: 0,
+            in_flight: 0,
+            sends: 0,
+            writes: 0,
+            pages: 0,
+            signals: 0,
+            late_replies: 0,
+            wakeups: 0,
+        }
     }
 }
 
-sized! {
-    /// What a connection has done since it was created.
-    Statistics {
-        /// Operations defined.
-        defined: u64 = 0,
-        /// Operations completed.
-        completed: u64 = 0,
-        /// Completed operations with an error.
-        failed: u64 = 0,
-        /// Operations defined and not complete now.
-        in_flight: u64 = 0,
-        /// Sends that had something for a data node, counted per node.
-        sends: u64 = 0,
-        /// Writes to sockets by this connection.
-        writes: u64 = 0,
-        /// Pages taken from receive threads.
-        pages: u64 = 0,
-        /// Signals taken.
-        signals: u64 = 0,
-        /// Replies that nothing waited for any more.
-        late_replies: u64 = 0,
-        /// How often the thread was woken in a poll.
-        wakeups: u64 = 0,
-    }
+/// A new table's properties.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct TableArgs {
+    /// Size of the struct in bytes, as the caller knows it.
+    pub size: usize,
+    /// 1: rows survive a restart of the whole cluster.
+    pub logged: u32,
+    /// 1: committed reads may use any replica.
+    pub read_backup: u32,
+    /// 1: every node group holds all rows.
+    pub fully_replicated: u32,
 }
 
-sized! {
-    /// A new table's properties.
-    TableArgs {
-        /// 1: rows survive a restart of the whole cluster.
-        logged: u32 = 1,
-        /// 1: committed reads may use any replica.
-        read_backup: u32 = 0,
-        /// 1: every node group holds all rows.
-        fully_replicated: u32 = 0,
+impl SizedStruct for TableArgs {
+    fn defaults() -> Self {
+        TableArgs { size: size_of::<Self>(), logged: 1, read_backup: 0, fully_replicated: 0 }
     }
 }
 

@@ -413,9 +413,8 @@ pub unsafe extern "C" fn ic_apid_query_create(
 ) -> i32 {
     guard(|| {
         // SAFETY: the caller's duty.
-        let (connection, table, key) = unsafe {
-            (borrow(conn.cast_const())?, borrow(table.cast_const())?, borrow(key.cast_const())?)
-        };
+        let (connection, table, key) =
+            unsafe { (borrow(conn.cast_const())?, borrow(table.cast_const())?, borrow(key.cast_const())?) };
         let attr = match attr.is_null() {
             true => None,
             // SAFETY: the caller's duty.
@@ -495,10 +494,8 @@ unsafe fn row(conn: *mut ApidConnection, query: QueryId, len: *mut u32, key: boo
             }
         })
     };
-    let (pointer, length) = guard_with(
-        |_| (std::ptr::null_mut(), 0),
-        || find().unwrap_or((std::ptr::null_mut(), 0)),
-    );
+    let (pointer, length) =
+        guard_with(|_| (std::ptr::null_mut(), 0), || find().unwrap_or((std::ptr::null_mut(), 0)));
     if !len.is_null() {
         // SAFETY: this function's own condition; not NULL.
         unsafe { len.write(length as u32) };
@@ -817,7 +814,9 @@ pub unsafe extern "C" fn ic_apid_conn_write_key_sync(
         // SAFETY: the caller's duty.
         let (connection, args) = unsafe { (borrow(conn.cast_const())?, read(args)?) };
         let operation = args.operation()?;
-        connection.enter_alone(|| connection.execute(conn, query, operation, wait_ms))?.ok_or(own::IN_CALLBACK)
+        connection
+            .enter_alone(|| connection.execute(conn, query, operation, wait_ms))?
+            .ok_or(own::IN_CALLBACK)
     })
 }
 
@@ -837,6 +836,8 @@ pub unsafe extern "C" fn ic_apid_conn_read_key_sync(
         // SAFETY: the caller's duty.
         let (connection, args) = unsafe { (borrow(conn.cast_const())?, read(args)?) };
         let operation = args.operation()?;
-        connection.enter_alone(|| connection.execute(conn, query, operation, wait_ms))?.ok_or(own::IN_CALLBACK)
+        connection
+            .enter_alone(|| connection.execute(conn, query, operation, wait_ms))?
+            .ok_or(own::IN_CALLBACK)
     })
 }

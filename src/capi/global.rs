@@ -256,16 +256,19 @@ pub unsafe extern "C" fn ic_apid_global_disconnect(glob: *mut ApidGlobal) -> i32
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ic_apid_global_error_text(glob: *const ApidGlobal) -> *const c_char {
     thread_local!(static TEXT: RefCell<CString> = RefCell::default());
-    guard_with(|_| std::ptr::null(), || {
-        // SAFETY: the caller's duty.
-        let Ok(glob) = (unsafe { borrow(glob) }) else { return std::ptr::null() };
-        let error = glob.shared.error.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let bytes: Vec<u8> = error.text.bytes().filter(|&byte| byte != 0).collect();
-        TEXT.with(|text| {
-            *text.borrow_mut() = CString::new(bytes).unwrap_or_default();
-            text.borrow().as_ptr()
-        })
-    })
+    guard_with(
+        |_| std::ptr::null(),
+        || {
+            // SAFETY: the caller's duty.
+            let Ok(glob) = (unsafe { borrow(glob) }) else { return std::ptr::null() };
+            let error = glob.shared.error.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let bytes: Vec<u8> = error.text.bytes().filter(|&byte| byte != 0).collect();
+            TEXT.with(|text| {
+                *text.borrow_mut() = CString::new(bytes).unwrap_or_default();
+                text.borrow().as_ptr()
+            })
+        },
+    )
 }
 
 /// Waits until data nodes take work.

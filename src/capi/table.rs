@@ -15,76 +15,68 @@ use crate::dict::table::{NewColumn, NewTable, Table};
 use crate::error::{Error, own};
 use crate::wire::column::ColumnType;
 
-macro_rules! types {
-    ($($(#[$about:meta])* $name:ident = $number:literal,)*) => {
-        $($(#[$about])* pub const $name: i32 = $number;)*
-    };
-}
-
-types! {
-    /// 8 bits, signed.
-    IC_TYPE_TINYINT = 1,
-    /// 8 bits.
-    IC_TYPE_TINYUNSIGNED = 2,
-    /// 16 bits, signed.
-    IC_TYPE_SMALLINT = 3,
-    /// 16 bits.
-    IC_TYPE_SMALLUNSIGNED = 4,
-    /// 24 bits, signed, little endian.
-    IC_TYPE_MEDIUMINT = 5,
-    /// 24 bits, little endian.
-    IC_TYPE_MEDIUMUNSIGNED = 6,
-    /// 32 bits, signed.
-    IC_TYPE_INT = 7,
-    /// 32 bits.
-    IC_TYPE_UNSIGNED = 8,
-    /// 64 bits, signed.
-    IC_TYPE_BIGINT = 9,
-    /// 64 bits.
-    IC_TYPE_BIGUNSIGNED = 10,
-    /// 32 bits IEEE.
-    IC_TYPE_FLOAT = 11,
-    /// 64 bits IEEE.
-    IC_TYPE_DOUBLE = 12,
-    /// Characters, always `length` bytes, padded with blanks by the caller.
-    IC_TYPE_CHAR = 14,
-    /// One length byte, then up to `length` (at most 255) bytes of characters.
-    IC_TYPE_VARCHAR = 15,
-    /// Always `length` bytes.
-    IC_TYPE_BINARY = 16,
-    /// One length byte, then up to `length` (at most 255) bytes.
-    IC_TYPE_VARBINARY = 17,
-    /// 8 bytes, the form before MySQL 5.6.
-    IC_TYPE_DATETIME = 18,
-    /// 3 bytes, little endian: day, month << 5, year << 9.
-    IC_TYPE_DATE = 19,
-    /// Bytes in parts; cannot be in a record.
-    IC_TYPE_BLOB = 20,
-    /// Characters in parts; cannot be in a record.
-    IC_TYPE_TEXT = 21,
-    /// `length` bits in whole 32-bit words, the low word first.
-    IC_TYPE_BIT = 22,
-    /// Two length bytes, little endian, then up to `length` bytes of characters.
-    IC_TYPE_LONGVARCHAR = 23,
-    /// Two length bytes, little endian, then up to `length` bytes.
-    IC_TYPE_LONGVARBINARY = 24,
-    /// 3 bytes, the form before MySQL 5.6.
-    IC_TYPE_TIME = 25,
-    /// One byte: year - 1900.
-    IC_TYPE_YEAR = 26,
-    /// 4 bytes, the form before MySQL 5.6.
-    IC_TYPE_TIMESTAMP = 27,
-    /// MySQL's binary decimal.
-    IC_TYPE_DECIMAL = 29,
-    /// MySQL's binary decimal, never negative.
-    IC_TYPE_DECIMALUNSIGNED = 30,
-    /// 3 bytes and fraction, big endian.
-    IC_TYPE_TIME2 = 31,
-    /// 5 bytes and fraction, big endian.
-    IC_TYPE_DATETIME2 = 32,
-    /// 4 bytes and fraction, big endian.
-    IC_TYPE_TIMESTAMP2 = 33,
-}
+/// 8 bits, signed.
+pub const IC_TYPE_TINYINT: i32 = 1;
+/// 8 bits.
+pub const IC_TYPE_TINYUNSIGNED: i32 = 2;
+/// 16 bits, signed.
+pub const IC_TYPE_SMALLINT: i32 = 3;
+/// 16 bits.
+pub const IC_TYPE_SMALLUNSIGNED: i32 = 4;
+/// 24 bits, signed, little endian.
+pub const IC_TYPE_MEDIUMINT: i32 = 5;
+/// 24 bits, little endian.
+pub const IC_TYPE_MEDIUMUNSIGNED: i32 = 6;
+/// 32 bits, signed.
+pub const IC_TYPE_INT: i32 = 7;
+/// 32 bits.
+pub const IC_TYPE_UNSIGNED: i32 = 8;
+/// 64 bits, signed.
+pub const IC_TYPE_BIGINT: i32 = 9;
+/// 64 bits.
+pub const IC_TYPE_BIGUNSIGNED: i32 = 10;
+/// 32 bits IEEE.
+pub const IC_TYPE_FLOAT: i32 = 11;
+/// 64 bits IEEE.
+pub const IC_TYPE_DOUBLE: i32 = 12;
+/// Characters, always `length` bytes, padded with blanks by the caller.
+pub const IC_TYPE_CHAR: i32 = 14;
+/// One length byte, then up to `length` (at most 255) bytes of characters.
+pub const IC_TYPE_VARCHAR: i32 = 15;
+/// Always `length` bytes.
+pub const IC_TYPE_BINARY: i32 = 16;
+/// One length byte, then up to `length` (at most 255) bytes.
+pub const IC_TYPE_VARBINARY: i32 = 17;
+/// 8 bytes, the form before MySQL 5.6.
+pub const IC_TYPE_DATETIME: i32 = 18;
+/// 3 bytes, little endian: day, month << 5, year << 9.
+pub const IC_TYPE_DATE: i32 = 19;
+/// Bytes in parts; cannot be in a record.
+pub const IC_TYPE_BLOB: i32 = 20;
+/// Characters in parts; cannot be in a record.
+pub const IC_TYPE_TEXT: i32 = 21;
+/// `length` bits in whole 32-bit words, the low word first.
+pub const IC_TYPE_BIT: i32 = 22;
+/// Two length bytes, little endian, then up to `length` bytes of characters.
+pub const IC_TYPE_LONGVARCHAR: i32 = 23;
+/// Two length bytes, little endian, then up to `length` bytes.
+pub const IC_TYPE_LONGVARBINARY: i32 = 24;
+/// 3 bytes, the form before MySQL 5.6.
+pub const IC_TYPE_TIME: i32 = 25;
+/// One byte: year - 1900.
+pub const IC_TYPE_YEAR: i32 = 26;
+/// 4 bytes, the form before MySQL 5.6.
+pub const IC_TYPE_TIMESTAMP: i32 = 27;
+/// MySQL's binary decimal.
+pub const IC_TYPE_DECIMAL: i32 = 29;
+/// MySQL's binary decimal, never negative.
+pub const IC_TYPE_DECIMALUNSIGNED: i32 = 30;
+/// 3 bytes and fraction, big endian.
+pub const IC_TYPE_TIME2: i32 = 31;
+/// 5 bytes and fraction, big endian.
+pub const IC_TYPE_DATETIME2: i32 = 32;
+/// 4 bytes and fraction, big endian.
+pub const IC_TYPE_TIMESTAMP2: i32 = 33;
 
 /// The collation of character columns that name none: bytes.
 const BINARY: u32 = 63;
@@ -319,9 +311,8 @@ unsafe fn new_column(spec: &ColumnSpec) -> Result<NewColumn, Error> {
         .flatten()
         .ok_or_else(|| Error::new(own::INVALID_NAME, "a column's name is NULL or no UTF-8"))?;
     let kind = u32::try_from(spec.kind).ok().and_then(ColumnType::from_number);
-    let kind = kind.ok_or_else(|| {
-        Error::new(own::INVALID_TABLE, format!("column {name}: {} is no type", spec.kind))
-    })?;
+    let kind = kind
+        .ok_or_else(|| Error::new(own::INVALID_TABLE, format!("column {name}: {} is no type", spec.kind)))?;
     let flag = |flag: u32| spec.flags & flag != 0;
     Ok(NewColumn {
         length: spec.length.max(1),
@@ -382,8 +373,7 @@ pub unsafe extern "C" fn ic_apid_table_list(
             return Err(own::INVALID_ARGUMENT);
         }
         let found = shared.with_dictionary(|client| client.list(database))?;
-        let tables =
-            found.iter().map(|(database, name)| (c_string(database), c_string(name))).collect();
+        let tables = found.iter().map(|(database, name)| (c_string(database), c_string(name))).collect();
         let handle = give(TableList { kind: AtomicU32::new(TableList::KIND), tables });
         // SAFETY: the caller's duty; not NULL.
         unsafe { put(list, handle) }
@@ -433,12 +423,16 @@ unsafe fn listed(
     index: u32,
     part: fn(&(CString, CString)) -> &CString,
 ) -> *const c_char {
-    guard_with(|_| std::ptr::null(), || {
-        // SAFETY: this function's own condition.
-        let list = unsafe { borrow(list) }.ok();
-        let name: Option<&CStr> = list.and_then(|list| list.tables.get(index as usize)).map(|t| part(t).as_ref());
-        name.map_or(std::ptr::null(), CStr::as_ptr)
-    })
+    guard_with(
+        |_| std::ptr::null(),
+        || {
+            // SAFETY: this function's own condition.
+            let list = unsafe { borrow(list) }.ok();
+            let name: Option<&CStr> =
+                list.and_then(|list| list.tables.get(index as usize)).map(|t| part(t).as_ref());
+            name.map_or(std::ptr::null(), CStr::as_ptr)
+        },
+    )
 }
 
 /// Frees a list.

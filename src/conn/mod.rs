@@ -227,7 +227,9 @@ impl<T: Copy> Connection<T> {
         let at = self.query_at(query)?;
         let query = &mut self.queries[at];
         match query.state {
-            State::Idle | State::Complete | State::InCallback => Ok((&mut query.key_row, &mut query.attr_row)),
+            State::Idle | State::Complete | State::InCallback => {
+                Ok((&mut query.key_row, &mut query.attr_row))
+            }
             State::Defined | State::Sent => Err(own::QUERY_NOT_IDLE),
         }
     }

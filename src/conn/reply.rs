@@ -4,10 +4,10 @@
 
 use std::sync::atomic::Ordering;
 
+use super::Connection;
 use super::query::{Confirmed, State};
 use super::slots::{MAX_SLOTS, NONE};
 use super::transaction::{Phase, Usage};
-use super::Connection;
 use crate::error::{Class, class, ndb, own};
 use crate::link::page::{Content, Page, for_each_signal, is_failure_news};
 use crate::wire::block::DBTC;
@@ -79,7 +79,14 @@ impl<T: Copy> Connection<T> {
             gsn::TC_COMMITCONF => self.commit_conf(node, signal, &CommitConf::decode(data)?),
             gsn::TC_COMMITREF => {
                 let refused = CommitRef::decode(data)?;
-                self.outcome(node, refused.client, refused.transid, &[Phase::Committing], refused.error, false);
+                self.outcome(
+                    node,
+                    refused.client,
+                    refused.transid,
+                    &[Phase::Committing],
+                    refused.error,
+                    false,
+                );
             }
             gsn::TCROLLBACKCONF => {
                 let conf = RollbackConf::decode(data)?;
@@ -364,7 +371,9 @@ impl<T: Copy> Connection<T> {
     fn transaction_of(&self, node: usize, client: u32, transid: TransId) -> Option<u32> {
         let record = self.records.get((client >> 1) as usize)?;
         match record.usage {
-            Usage::Busy(at) if record.node == node && self.transactions.get(at)?.transid == transid => Some(at),
+            Usage::Busy(at) if record.node == node && self.transactions.get(at)?.transid == transid => {
+                Some(at)
+            }
             _ => None,
         }
     }
@@ -415,9 +424,7 @@ impl<T: Copy> Connection<T> {
         }
         for q in self.queries.occupied() {
             let query = &mut self.queries[q];
-            if query.state == State::Sent
-                && query.confirmed == Confirmed::ReadBy(id)
-                && !query.is_answered()
+            if query.state == State::Sent && query.confirmed == Confirmed::ReadBy(id) && !query.is_answered()
             {
                 query.error = ndb::READ_LOST;
                 query.refused = true;

@@ -157,9 +157,10 @@ impl<T: Copy> Connection<T> {
     fn next_waiting(&mut self, node: usize) -> Option<u32> {
         while let Some((at, generation)) = self.work[node].waiting.pop_front() {
             let waits = self.transactions.generation(at) == generation
-                && self.transactions.get(at).is_some_and(|t| {
-                    t.record == NONE && t.phase == Phase::Open && t.node == node
-                });
+                && self
+                    .transactions
+                    .get(at)
+                    .is_some_and(|t| t.record == NONE && t.phase == Phase::Open && t.node == node);
             if waits {
                 return Some(at);
             }

@@ -95,9 +95,15 @@ impl PortExchange {
                 Content::Signals(words) => {
                     let block = self.port.block();
                     let (port, received) = (&mut self.port, &mut self.received);
-                    let read = for_each_signal(words, |receiver, _| receiver == block, |part| {
-                        received.extend(port.assemble(node, &part).map(|whole| Received::Signal(node, whole)));
-                    });
+                    let read = for_each_signal(
+                        words,
+                        |receiver, _| receiver == block,
+                        |part| {
+                            received.extend(
+                                port.assemble(node, &part).map(|whole| Received::Signal(node, whole)),
+                            );
+                        },
+                    );
                     if let (Err(_), Some(lost)) = (read, self.cluster.node(node)) {
                         lost.sender.shut_down(page.generation);
                     }
