@@ -9,7 +9,7 @@ const BLOCK: usize = 16;
 const LENGTH_WORD: usize = 14;
 const MARK: u32 = 0x8000_0000;
 
-// The four mixing functions, written so that as little as possible waits for `b`, the newest value: in `g` the
+// The four mixing functions, written so that little waits for `b`, the newest value: in `g` the
 // two terms share no bit, so they can be added one by one.
 macro_rules! mix {
     (f, $sum:expr, $b:ident, $c:ident, $d:ident) => {
