@@ -1,6 +1,7 @@
-//! The dictionary client: definitions are fetched, kept, and forgotten when they may be old; tables are listed,
-//! created and dropped. Written against [`Exchange`], so that a scripted peer can stand in for a cluster.
-//! Sources: storage/ndb/src/ndbapi/{NdbDictionaryImpl,DictCache}.cpp, storage/ndb/src/kernel/blocks/dbdict.
+//! The dictionary client: definitions are fetched, kept, and forgotten when they may be old; tables are
+//! listed, created and dropped. Written against [`Exchange`], so that a scripted peer can stand in for a
+//! cluster. Sources: storage/ndb/src/ndbapi/{NdbDictionaryImpl,DictCache}.cpp,
+//! storage/ndb/src/kernel/blocks/dbdict.
 
 use std::collections::HashMap as Map;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -77,7 +78,8 @@ pub struct TableName {
     pub name: Vec<u8>,
 }
 
-/// The definitions of one cluster. Definitions are immutable: who has one keeps it, whatever happens to it here.
+/// The definitions of one cluster. Definitions are immutable: who has one keeps it, whatever happens to it
+/// here.
 #[derive(Debug, Default)]
 pub struct Dictionary {
     cache: Mutex<Cache>,
@@ -473,7 +475,8 @@ impl Dictionary {
         Err(last.unwrap_or_else(|| no_nodes(what)))
     }
 
-    /// Sends one request to one node and waits for its answer. Answers to anything else are late, and dropped.
+    /// Sends one request to one node and waits for its answer. Answers to anything else are late, and
+    /// dropped.
     #[allow(clippy::too_many_arguments)] // one call that every request goes through
     fn ask<T>(
         &self,
@@ -647,7 +650,8 @@ impl Dictionary {
             Ok(()) => self.send_end(exchange, open, what, true),
             Err(failed) => {
                 if !failed.over {
-                    // What went wrong first is what the caller must know; nodes undo by themselves what is left.
+                    // What went wrong first is what the caller must know; nodes undo by themselves what is
+                    // left.
                     let _ = self.send_end(exchange, open, what, false);
                 }
                 Err(failed.error)

@@ -1,5 +1,5 @@
-//! Table definitions: a data node's definition read into a [`Table`], and a [`NewTable`] checked and written for
-//! a data node. Sources: storage/ndb/include/kernel/signaldata/DictTabInfo.hpp,
+//! Table definitions: a data node's definition read into a [`Table`], and a [`NewTable`] checked and written
+//! for a data node. Sources: storage/ndb/include/kernel/signaldata/DictTabInfo.hpp,
 //! storage/ndb/src/ndbapi/NdbDictionaryImpl.cpp.
 
 use std::sync::Arc;
@@ -324,8 +324,8 @@ fn default_value(bytes: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-/// The nodes of each fragment, from big endian half words: replicas, fragments, then per fragment its log part
-/// and its nodes.
+/// The nodes of each fragment, from big endian half words: replicas, fragments, then per fragment its log
+/// part and its nodes.
 fn replica_lists(bytes: &[u8]) -> Result<Vec<Vec<NodeId>>, Error> {
     let halves: Vec<u16> = bytes.as_chunks().0.iter().map(|&pair| u16::from_be_bytes(pair)).collect();
     let [replicas, fragments, lists @ ..] = &halves[..] else { return Ok(Vec::new()) };
@@ -732,7 +732,8 @@ impl NewTable {
         if self.fully_replicated {
             writer.u32(key::FULLY_REPLICATED, 1);
         }
-        // Nodes want the mark only for a true subset of the key, and a default's item for all columns or none.
+        // Nodes want the mark only for a true subset of the key, and a default's item for all columns or
+        // none.
         let subset = self.columns.iter().any(|c| c.primary_key && !c.distribution_key);
         let defaults = self.columns.iter().any(|c| c.default.is_some());
         for column in &self.columns {

@@ -139,8 +139,8 @@ impl ColumnType {
     }
 }
 
-/// The most bytes that a value takes in a row, length bytes included; whole words for bits. None for a length,
-/// precision or scale that no column can have.
+/// The most bytes that a value takes in a row, length bytes included; whole words for bits. None for a
+/// length, precision or scale that no column can have.
 pub fn value_bytes(
     kind: ColumnType,
     array: ArrayType,

@@ -1,10 +1,10 @@
 //! The dictionary's signals: requests to DBDICT of a data node, and its answers. Sources:
-//! storage/ndb/include/kernel/signaldata/{GetTabInfo,ListTables,SchemaTrans,CreateHashMap,CreateTable,DropTable,
-//! CreateIndx,AlterTable}.hpp.
+//! storage/ndb/include/kernel/signaldata/{GetTabInfo,ListTables,SchemaTrans,CreateHashMap,CreateTable,
+//! DropTable,CreateIndx,AlterTable}.hpp.
 //!
-//! Data nodes trust what an API node sends here, so some requests stop a node. Those cannot be built: an id is
-//! an [`ObjectId`], which only decoding makes; the bit for long answers is always set; a request by name always
-//! has its name; which hash map is a [`Partitioning`], not a number.
+//! Data nodes trust what an API node sends here, so some requests stop a node. Those cannot be built: an id
+//! is an [`ObjectId`], which only decoding makes; the bit for long answers is always set; a request by name
+//! always has its name; which hash map is a [`Partitioning`], not a number.
 
 use super::NodeId;
 use super::block::{self, DBDICT};
@@ -41,8 +41,8 @@ pub mod kind {
     pub const FOREIGN_KEY: u32 = 25;
 }
 
-/// The id of an object in the dictionary of this cluster. Only what a data node sent becomes one: a node stops
-/// when it is asked for an id that it never gave.
+/// The id of an object in the dictionary of this cluster. Only what a data node sent becomes one: a node
+/// stops when it is asked for an id that it never gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId(u32);
 
@@ -461,7 +461,8 @@ fn take_name(names: &mut &[u32]) -> Result<Vec<u8>, Malformed> {
     }
 }
 
-/// News that a table was altered: ALTER_TABLE_REP, which every data node sends to every cluster manager block.
+/// News that a table was altered: ALTER_TABLE_REP, which every data node sends to every cluster manager
+/// block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Altered {
     /// The table.
@@ -708,12 +709,16 @@ mod tests {
         }
     }
 
+    fn words(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u32>> {
+        proptest::collection::vec(prop_oneof![any::<u32>(), 0u32..10], length)
+    }
+
     proptest! {
         #[test]
         fn any_words_decode_or_not(
             gsn in 0u16..1000,
-            data in proptest::collection::vec(prop_oneof![any::<u32>(), 0u32..10], 0..12),
-            sections in proptest::collection::vec(proptest::collection::vec(prop_oneof![any::<u32>(), 0u32..10], 0..30), 0..4),
+            data in words(0..12),
+            sections in proptest::collection::vec(words(0..30), 0..4),
         ) {
             let _ = decode(gsn, &data, &sections);
             let _ = decode_altered(&data, &sections);

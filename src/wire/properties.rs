@@ -1,5 +1,5 @@
-//! SimpleProperties: the list of (key, value) items in which table definitions travel. Item heads are big endian
-//! whatever the nodes are; strings end in a NUL that their length counts. Source:
+//! SimpleProperties: the list of (key, value) items in which table definitions travel. Item heads are big
+//! endian whatever the nodes are; strings end in a NUL that their length counts. Source:
 //! storage/ndb/src/common/util/SimpleProperties.cpp.
 
 const TYPE_U32: u32 = 0;
