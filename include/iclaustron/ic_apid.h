@@ -39,778 +39,778 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- Makes a row that must not be there; 630 if it is.
+/**
+ * Makes a row that must not be there; 630 if it is.
  */
 #define IC_WRITE_KIND_INSERT 1
 
-/*
- Changes a row that must be there; 626 if it is not.
+/**
+ * Changes a row that must be there; 626 if it is not.
  */
 #define IC_WRITE_KIND_UPDATE 2
 
-/*
- Makes the row or changes it. The default.
+/**
+ * Makes the row or changes it. The default.
  */
 #define IC_WRITE_KIND_WRITE 3
 
-/*
- Removes a row that must be there; 626 if it is not.
+/**
+ * Removes a row that must be there; 626 if it is not.
  */
 #define IC_WRITE_KIND_DELETE 4
 
-/*
- The last committed row; takes no lock and waits for none. The default.
+/**
+ * The last committed row; takes no lock and waits for none. The default.
  */
 #define IC_READ_KIND_COMMITTED 1
 
-/*
- Waits for the row's lock and frees it at once.
+/**
+ * Waits for the row's lock and frees it at once.
  */
 #define IC_READ_KIND_SIMPLE 2
 
-/*
- Others may read the row, not write it, until the transaction ends.
+/**
+ * Others may read the row, not write it, until the transaction ends.
  */
 #define IC_READ_KIND_SHARED 3
 
-/*
- Nobody else may lock the row until the transaction ends.
+/**
+ * Nobody else may lock the row until the transaction ends.
  */
 #define IC_READ_KIND_EXCLUSIVE 4
 
-/*
- What suits the kind: writes abort on an error, reads ignore it.
+/**
+ * What suits the kind: writes abort on an error, reads ignore it.
  */
 #define IC_ABORT_OPTION_DEFAULT 0
 
-/*
- When the operation fails, its transaction is rolled back.
+/**
+ * When the operation fails, its transaction is rolled back.
  */
 #define IC_ABORT_OPTION_ABORT_ON_ERROR 1
 
-/*
- When the operation fails, the transaction goes on, and a commit commits the others.
+/**
+ * When the operation fails, the transaction goes on, and a commit commits the others.
  */
 #define IC_ABORT_OPTION_IGNORE_ERROR 2
 
-/*
- A part of the primary key; never NULL.
+/**
+ * A part of the primary key; never NULL.
  */
 #define IC_COLUMN_PRIMARY_KEY 1
 
-/*
- May be NULL.
+/**
+ * May be NULL.
  */
 #define IC_COLUMN_NULLABLE 2
 
-/*
- A part of the distribution key. When no column has it, the whole primary key is the distribution key.
+/**
+ * A part of the distribution key. When no column has it, the whole primary key is the distribution key.
  */
 #define IC_COLUMN_DISTRIBUTION_KEY 4
 
-/*
- Stored in the dynamic format.
+/**
+ * Stored in the dynamic format.
  */
 #define IC_COLUMN_DYNAMIC 8
 
-/*
- Version of the library this header belongs to.
+/**
+ * Version of the library this header belongs to.
  */
 #define IC_VERSION_MAJOR 0
 
-/*
- Version of the library this header belongs to.
+/**
+ * Version of the library this header belongs to.
  */
 #define IC_VERSION_MINOR 1
 
-/*
- Version of the library this header belongs to.
+/**
+ * Version of the library this header belongs to.
  */
 #define IC_VERSION_PATCH 0
 
-/*
- A pointer that must not be NULL is, or a value is out of its range.
+/**
+ * A pointer that must not be NULL is, or a value is out of its range.
  */
 #define IC_ERROR_INVALID_ARGUMENT -1
 
-/*
- Something inside the library broke; the connection refuses further work.
+/**
+ * Something inside the library broke; the connection refuses further work.
  */
 #define IC_ERROR_INTERNAL -2
 
-/*
- Another thread is inside this connection.
+/**
+ * Another thread is inside this connection.
  */
 #define IC_ERROR_BUSY -3
 
-/*
- The call is not allowed inside a callback.
+/**
+ * The call is not allowed inside a callback.
  */
 #define IC_ERROR_IN_CALLBACK -4
 
-/*
- The query handle is of no query of this connection, or of one that was freed.
+/**
+ * The query handle is of no query of this connection, or of one that was freed.
  */
 #define IC_ERROR_STALE_QUERY -5
 
-/*
- The transaction handle is of no transaction of this connection, or of one that was closed.
+/**
+ * The transaction handle is of no transaction of this connection, or of one that was closed.
  */
 #define IC_ERROR_STALE_TRANSACTION -6
 
-/*
- The query is defined or sent: its rows are the library's until it completes.
+/**
+ * The query is defined or sent: its rows are the library's until it completes.
  */
 #define IC_ERROR_QUERY_NOT_IDLE -7
 
-/*
- The transaction is committing, rolling back or over.
+/**
+ * The transaction is committing, rolling back or over.
  */
 #define IC_ERROR_TRANSACTION_NOT_OPEN -8
 
-/*
- A record of another table.
+/**
+ * A record of another table.
  */
 #define IC_ERROR_RECORD_MISMATCH -9
 
-/*
- A row whose length is not the record's.
+/**
+ * A row whose length is not the record's.
  */
 #define IC_ERROR_ROW_LENGTH -10
 
-/*
- The length bytes of a variable-length value exceed the column.
+/**
+ * The length bytes of a variable-length value exceed the column.
  */
 #define IC_ERROR_VALUE_TOO_LONG -11
 
-/*
- A key column's NULL bit is set.
+/**
+ * A key column's NULL bit is set.
  */
 #define IC_ERROR_NULL_KEY -12
 
-/*
- Something that depends on it is still alive.
+/**
+ * Something that depends on it is still alive.
  */
 #define IC_ERROR_STILL_IN_USE -13
 
-/*
- The cluster handle is not connected, or was disconnected.
+/**
+ * The cluster handle is not connected, or was disconnected.
  */
 #define IC_ERROR_NOT_CONNECTED -14
 
-/*
- The connect call failed; the cluster handle's error text says at which step.
+/**
+ * The connect call failed; the cluster handle's error text says at which step.
  */
 #define IC_ERROR_CONNECT_FAILED -15
 
-/*
- The management server gave no node id until the deadline.
+/**
+ * The management server gave no node id until the deadline.
  */
 #define IC_ERROR_NO_NODE_ID -16
 
-/*
- A data node's version cannot be used.
+/**
+ * A data node's version cannot be used.
  */
 #define IC_ERROR_INCOMPATIBLE -17
 
-/*
- The record names a column that the table has not.
+/**
+ * The record names a column that the table has not.
  */
 #define IC_ERROR_NO_SUCH_COLUMN -18
 
-/*
- Fields of a record overlap, or lie outside the row.
+/**
+ * Fields of a record overlap, or lie outside the row.
  */
 #define IC_ERROR_FIELD_LAYOUT -19
 
-/*
- A column of a type that records cannot hold.
+/**
+ * A column of a type that records cannot hold.
  */
 #define IC_ERROR_UNSUPPORTED_TYPE -20
 
-/*
- As much as allowed is in flight: poll, then define again.
+/**
+ * As much as allowed is in flight: poll, then define again.
  */
 #define IC_ERROR_TOO_MANY_IN_FLIGHT -21
 
-/*
- The send buffer is full: send and poll, then define again.
+/**
+ * The send buffer is full: send and poll, then define again.
  */
 #define IC_ERROR_SEND_BUFFER_FULL -22
 
-/*
- A reply that does not follow the protocol.
+/**
+ * A reply that does not follow the protocol.
  */
 #define IC_ERROR_MALFORMED_REPLY -23
 
-/*
- A name with a NUL, of length zero, or too long.
+/**
+ * A name with a NUL, of length zero, or too long.
  */
 #define IC_ERROR_INVALID_NAME -24
 
-/*
- The process forked: handles of the parent cannot be used in the child.
+/**
+ * The process forked: handles of the parent cannot be used in the child.
  */
 #define IC_ERROR_FORKED -25
 
-/*
- The table definition given to create is not consistent.
+/**
+ * The table definition given to create is not consistent.
  */
 #define IC_ERROR_INVALID_TABLE -26
 
-/*
- The wait ended before the operation did; it is still in flight.
+/**
+ * The wait ended before the operation did; it is still in flight.
  */
 #define IC_ERROR_STILL_IN_FLIGHT -27
 
-/*
- No data node can take new work now; nothing was sent.
+/**
+ * No data node can take new work now; nothing was sent.
  */
 #define IC_ERROR_NO_NODE -28
 
-/*
- A request larger than a data node takes.
+/**
+ * A request larger than a data node takes.
  */
 #define IC_ERROR_TOO_LARGE -29
 
-/*
- Success.
+/**
+ * Success.
  */
 #define IC_ERROR_CLASS_NONE 0
 
-/*
- The caller broke a rule of this library.
+/**
+ * The caller broke a rule of this library.
  */
 #define IC_ERROR_CLASS_USAGE 1
 
-/*
- Connecting failed.
+/**
+ * Connecting failed.
  */
 #define IC_ERROR_CLASS_CONNECT 2
 
-/*
- A fault of the library or a data node, damage on the way, or a code that is not known.
+/**
+ * A fault of the library or a data node, damage on the way, or a code that is not known.
  */
 #define IC_ERROR_CLASS_INTERNAL 3
 
-/*
- Something ran out for the moment.
+/**
+ * Something ran out for the moment.
  */
 #define IC_ERROR_CLASS_TEMPORARY_RESOURCE 4
 
-/*
- A data node failed. Ask ic_error_is_temporary, not the class: 4115 is of this
- class, and must not be retried.
+/**
+ * A data node failed. Ask ic_error_is_temporary, not the class: 4115 is of this
+ * class, and must not be retried.
  */
 #define IC_ERROR_CLASS_NODE_RECOVERY 5
 
-/*
- Too much is going on.
+/**
+ * Too much is going on.
  */
 #define IC_ERROR_CLASS_OVERLOAD 6
 
-/*
- Something took too long, mostly a lock.
+/**
+ * Something took too long, mostly a lock.
  */
 #define IC_ERROR_CLASS_TIME_OUT 7
 
-/*
- A data node stops.
+/**
+ * A data node stops.
  */
 #define IC_ERROR_CLASS_NODE_SHUTDOWN 8
 
-/*
- What was sent may have been done or not.
+/**
+ * What was sent may have been done or not.
  */
 #define IC_ERROR_CLASS_UNKNOWN_RESULT 9
 
-/*
- The request was wrong, or not possible now.
+/**
+ * The request was wrong, or not possible now.
  */
 #define IC_ERROR_CLASS_APPLICATION 10
 
-/*
- The row is not there.
+/**
+ * The row is not there.
  */
 #define IC_ERROR_CLASS_NO_DATA 11
 
-/*
- A key, NULL or foreign key constraint.
+/**
+ * A key, NULL or foreign key constraint.
  */
 #define IC_ERROR_CLASS_CONSTRAINT 12
 
-/*
- The table or its definition.
+/**
+ * The table or its definition.
  */
 #define IC_ERROR_CLASS_SCHEMA 13
 
-/*
- The user's own code, from an interpreted program.
+/**
+ * The user's own code, from an interpreted program.
  */
 #define IC_ERROR_CLASS_USER 14
 
-/*
- Memory or disk is full.
+/**
+ * Memory or disk is full.
  */
 #define IC_ERROR_CLASS_SPACE 15
 
-/*
- A limit in the cluster's configuration.
+/**
+ * A limit in the cluster's configuration.
  */
 #define IC_ERROR_CLASS_CONFIGURATION 16
 
-/*
- Not implemented.
+/**
+ * Not implemented.
  */
 #define IC_ERROR_CLASS_NOT_IMPLEMENTED 17
 
-/*
- 8 bits, signed.
+/**
+ * 8 bits, signed.
  */
 #define IC_TYPE_TINYINT 1
 
-/*
- 8 bits.
+/**
+ * 8 bits.
  */
 #define IC_TYPE_TINYUNSIGNED 2
 
-/*
- 16 bits, signed.
+/**
+ * 16 bits, signed.
  */
 #define IC_TYPE_SMALLINT 3
 
-/*
- 16 bits.
+/**
+ * 16 bits.
  */
 #define IC_TYPE_SMALLUNSIGNED 4
 
-/*
- 24 bits, signed, little endian.
+/**
+ * 24 bits, signed, little endian.
  */
 #define IC_TYPE_MEDIUMINT 5
 
-/*
- 24 bits, little endian.
+/**
+ * 24 bits, little endian.
  */
 #define IC_TYPE_MEDIUMUNSIGNED 6
 
-/*
- 32 bits, signed.
+/**
+ * 32 bits, signed.
  */
 #define IC_TYPE_INT 7
 
-/*
- 32 bits.
+/**
+ * 32 bits.
  */
 #define IC_TYPE_UNSIGNED 8
 
-/*
- 64 bits, signed.
+/**
+ * 64 bits, signed.
  */
 #define IC_TYPE_BIGINT 9
 
-/*
- 64 bits.
+/**
+ * 64 bits.
  */
 #define IC_TYPE_BIGUNSIGNED 10
 
-/*
- 32 bits IEEE.
+/**
+ * 32 bits IEEE.
  */
 #define IC_TYPE_FLOAT 11
 
-/*
- 64 bits IEEE.
+/**
+ * 64 bits IEEE.
  */
 #define IC_TYPE_DOUBLE 12
 
-/*
- Characters, always `length` bytes, padded with blanks by the caller.
+/**
+ * Characters, always `length` bytes, padded with blanks by the caller.
  */
 #define IC_TYPE_CHAR 14
 
-/*
- One length byte, then up to `length` (at most 255) bytes of characters.
+/**
+ * One length byte, then up to `length` (at most 255) bytes of characters.
  */
 #define IC_TYPE_VARCHAR 15
 
-/*
- Always `length` bytes.
+/**
+ * Always `length` bytes.
  */
 #define IC_TYPE_BINARY 16
 
-/*
- One length byte, then up to `length` (at most 255) bytes.
+/**
+ * One length byte, then up to `length` (at most 255) bytes.
  */
 #define IC_TYPE_VARBINARY 17
 
-/*
- 8 bytes, the form before MySQL 5.6.
+/**
+ * 8 bytes, the form before MySQL 5.6.
  */
 #define IC_TYPE_DATETIME 18
 
-/*
- 3 bytes, little endian: day, month << 5, year << 9.
+/**
+ * 3 bytes, little endian: day, month << 5, year << 9.
  */
 #define IC_TYPE_DATE 19
 
-/*
- Bytes in parts; cannot be in a record.
+/**
+ * Bytes in parts; cannot be in a record.
  */
 #define IC_TYPE_BLOB 20
 
-/*
- Characters in parts; cannot be in a record.
+/**
+ * Characters in parts; cannot be in a record.
  */
 #define IC_TYPE_TEXT 21
 
-/*
- `length` bits in whole 32-bit words, the low word first.
+/**
+ * `length` bits in whole 32-bit words, the low word first.
  */
 #define IC_TYPE_BIT 22
 
-/*
- Two length bytes, little endian, then up to `length` bytes of characters.
+/**
+ * Two length bytes, little endian, then up to `length` bytes of characters.
  */
 #define IC_TYPE_LONGVARCHAR 23
 
-/*
- Two length bytes, little endian, then up to `length` bytes.
+/**
+ * Two length bytes, little endian, then up to `length` bytes.
  */
 #define IC_TYPE_LONGVARBINARY 24
 
-/*
- 3 bytes, the form before MySQL 5.6.
+/**
+ * 3 bytes, the form before MySQL 5.6.
  */
 #define IC_TYPE_TIME 25
 
-/*
- One byte: year - 1900.
+/**
+ * One byte: year - 1900.
  */
 #define IC_TYPE_YEAR 26
 
-/*
- 4 bytes, the form before MySQL 5.6.
+/**
+ * 4 bytes, the form before MySQL 5.6.
  */
 #define IC_TYPE_TIMESTAMP 27
 
-/*
- MySQL's binary decimal.
+/**
+ * MySQL's binary decimal.
  */
 #define IC_TYPE_DECIMAL 29
 
-/*
- MySQL's binary decimal, never negative.
+/**
+ * MySQL's binary decimal, never negative.
  */
 #define IC_TYPE_DECIMALUNSIGNED 30
 
-/*
- 3 bytes and fraction, big endian.
+/**
+ * 3 bytes and fraction, big endian.
  */
 #define IC_TYPE_TIME2 31
 
-/*
- 5 bytes and fraction, big endian.
+/**
+ * 5 bytes and fraction, big endian.
  */
 #define IC_TYPE_DATETIME2 32
 
-/*
- 4 bytes and fraction, big endian.
+/**
+ * 4 bytes and fraction, big endian.
  */
 #define IC_TYPE_TIMESTAMP2 33
 
-/*
- The transaction is open: more can be defined.
+/**
+ * The transaction is open: more can be defined.
  */
 #define IC_TRANS_STATE_OPEN 1
 
-/*
- Operations, a commit or a rollback are under way.
+/**
+ * Operations, a commit or a rollback are under way.
  */
 #define IC_TRANS_STATE_BUSY 2
 
-/*
- The transaction was committed.
+/**
+ * The transaction was committed.
  */
 #define IC_TRANS_STATE_COMMITTED 3
 
-/*
- The transaction was rolled back, by its caller or by a failure, or its outcome is unknown: see its error.
+/**
+ * The transaction was rolled back, by its caller or by a failure, or its outcome is unknown: see its error.
  */
 #define IC_TRANS_STATE_ENDED 4
 
-/*
- A user thread's connection: used by one thread at a time.
+/**
+ * A user thread's connection: used by one thread at a time.
  */
 typedef struct IC_APID_CONNECTION IC_APID_CONNECTION;
 
-/*
- A cluster handle: shared by all threads of the program.
+/**
+ * A cluster handle: shared by all threads of the program.
  */
 typedef struct IC_APID_GLOBAL IC_APID_GLOBAL;
 
-/*
- A mapping of columns of one table to places in a C struct. Shared by all threads of the program.
+/**
+ * A mapping of columns of one table to places in a C struct. Shared by all threads of the program.
  */
 typedef struct IC_RECORD IC_RECORD;
 
-/*
- A table's definition as it was when the table was opened. Shared by all threads of the program.
+/**
+ * A table's definition as it was when the table was opened. Shared by all threads of the program.
  */
 typedef struct IC_TABLE_DEF IC_TABLE_DEF;
 
-/*
- Names of tables, as they were when they were listed.
+/**
+ * Names of tables, as they were when they were listed.
  */
 typedef struct IC_TABLE_LIST IC_TABLE_LIST;
 
-/*
- How to connect.
+/**
+ * How to connect.
  */
 typedef struct IC_CONNECT_ARGS {
-  /*
-   Size of the struct in bytes, as the caller knows it.
+  /**
+   * Size of the struct in bytes, as the caller knows it.
    */
   size_t size;
-  /*
-   Node id to ask for; 0: what the connectstring names, else any.
+  /**
+   * Node id to ask for; 0: what the connectstring names, else any.
    */
   uint32_t node_id;
-  /*
-   Receive threads, 1 to 64.
+  /**
+   * Receive threads, 1 to 64.
    */
   uint32_t receive_threads;
-  /*
-   Milliseconds until a first data node must be usable.
+  /**
+   * Milliseconds until a first data node must be usable.
    */
   uint32_t connect_ms;
-  /*
-   Milliseconds to wait for the other data nodes once one is usable.
+  /**
+   * Milliseconds to wait for the other data nodes once one is usable.
    */
   uint32_t grace_ms;
 } IC_CONNECT_ARGS;
 
-/*
- The state of a data node.
+/**
+ * The state of a data node.
  */
 typedef struct IC_NODE_STATE {
-  /*
-   Size of the struct in bytes, as the caller knows it.
+  /**
+   * Size of the struct in bytes, as the caller knows it.
    */
   size_t size;
-  /*
-   Its node id.
+  /**
+   * Its node id.
    */
   uint32_t node_id;
-  /*
-   1: a connection to it is open.
+  /**
+   * 1: a connection to it is open.
    */
   uint32_t connected;
-  /*
-   1: it is started and takes new work.
+  /**
+   * 1: it is started and takes new work.
    */
   uint32_t usable;
 } IC_NODE_STATE;
 
-/*
- A column of a table: what ic_apid_table_create takes and ic_table_column gives.
+/**
+ * A column of a table: what ic_apid_table_create takes and ic_table_column gives.
  */
 typedef struct IC_COLUMN {
-  /*
-   The column's name. What ic_table_column gives is valid as long as the table handle.
+  /**
+   * The column's name. What ic_table_column gives is valid as long as the table handle.
    */
   const char *name;
-  /*
-   One of IC_TYPE_*.
+  /**
+   * One of IC_TYPE_*.
    */
   int32_t kind;
-  /*
-   Elements: bytes of CHAR, BINARY, VARCHAR and VARBINARY (at most), bits of BIT, 1 of the others. 0 means 1.
+  /**
+   * Elements: bytes of CHAR, BINARY, VARCHAR and VARBINARY (at most), bits of BIT, 1 of the others. 0 means 1.
    */
   uint32_t length;
-  /*
-   Decimal digits of DECIMAL; digits of fractional seconds of TIME2, DATETIME2 and TIMESTAMP2.
+  /**
+   * Decimal digits of DECIMAL; digits of fractional seconds of TIME2, DATETIME2 and TIMESTAMP2.
    */
   uint32_t precision;
-  /*
-   Digits after the point of DECIMAL.
+  /**
+   * Digits after the point of DECIMAL.
    */
   uint32_t scale;
-  /*
-   Number of the collation of CHAR, VARCHAR and LONGVARCHAR; 0 there means binary (63).
+  /**
+   * Number of the collation of CHAR, VARCHAR and LONGVARCHAR; 0 there means binary (63).
    */
   uint32_t charset;
-  /*
-   IC_COLUMN_* together.
+  /**
+   * IC_COLUMN_* together.
    */
   uint32_t flags;
-  /*
-   Bytes the column takes in a row, length bytes included; given by ic_table_column, ignored by create.
+  /**
+   * Bytes the column takes in a row, length bytes included; given by ic_table_column, ignored by create.
    */
   uint32_t row_bytes;
 } IC_COLUMN;
 
-/*
- A new table's properties.
+/**
+ * A new table's properties.
  */
 typedef struct IC_TABLE_ARGS {
-  /*
-   Size of the struct in bytes, as the caller knows it.
+  /**
+   * Size of the struct in bytes, as the caller knows it.
    */
   size_t size;
-  /*
-   1: rows survive a restart of the whole cluster.
+  /**
+   * 1: rows survive a restart of the whole cluster.
    */
   uint32_t logged;
-  /*
-   1: committed reads may use any replica.
+  /**
+   * 1: committed reads may use any replica.
    */
   uint32_t read_backup;
-  /*
-   1: every node group holds all rows.
+  /**
+   * 1: every node group holds all rows.
    */
   uint32_t fully_replicated;
 } IC_TABLE_ARGS;
 
-/*
- A column's place in a row.
+/**
+ * A column's place in a row.
  */
 typedef struct IC_RECORD_FIELD {
-  /*
-   The column's name.
+  /**
+   * The column's name.
    */
   const char *name;
-  /*
-   Where its value is, in bytes from the start of the row.
+  /**
+   * Where its value is, in bytes from the start of the row.
    */
   uint32_t offset;
-  /*
-   For a nullable column: the byte of the row with its NULL bit; 1 there means NULL. Ignored for others.
+  /**
+   * For a nullable column: the byte of the row with its NULL bit; 1 there means NULL. Ignored for others.
    */
   uint32_t null_byte;
-  /*
-   The bit in that byte, 0 to 7.
+  /**
+   * The bit in that byte, 0 to 7.
    */
   uint32_t null_bit;
 } IC_RECORD_FIELD;
 
-/*
- What a connection has done since it was created.
+/**
+ * What a connection has done since it was created.
  */
 typedef struct IC_STATISTICS {
-  /*
-   Size of the struct in bytes, as the caller knows it.
+  /**
+   * Size of the struct in bytes, as the caller knows it.
    */
   size_t size;
-  /*
-   Operations defined.
+  /**
+   * Operations defined.
    */
   uint64_t defined;
-  /*
-   Operations completed.
+  /**
+   * Operations completed.
    */
   uint64_t completed;
-  /*
-   Completed operations with an error.
+  /**
+   * Completed operations with an error.
    */
   uint64_t failed;
-  /*
-   Operations defined and not complete now.
+  /**
+   * Operations defined and not complete now.
    */
   uint64_t in_flight;
-  /*
-   Sends that had something for a data node, counted per node.
+  /**
+   * Sends that had something for a data node, counted per node.
    */
   uint64_t sends;
-  /*
-   Writes to sockets by this connection.
+  /**
+   * Writes to sockets by this connection.
    */
   uint64_t writes;
-  /*
-   Pages taken from receive threads.
+  /**
+   * Pages taken from receive threads.
    */
   uint64_t pages;
-  /*
-   Signals taken.
+  /**
+   * Signals taken.
    */
   uint64_t signals;
-  /*
-   Replies that nothing waited for any more.
+  /**
+   * Replies that nothing waited for any more.
    */
   uint64_t late_replies;
-  /*
-   How often the thread was woken in a poll.
+  /**
+   * How often the thread was woken in a poll.
    */
   uint64_t wakeups;
 } IC_STATISTICS;
 
-/*
- A query's handle: 0 is none; stale once the query is freed.
+/**
+ * A query's handle: 0 is none; stale once the query is freed.
  */
 typedef uint64_t IC_QUERY_ID;
 
-/*
- A transaction's handle: 0 is none; stale once the transaction is closed.
+/**
+ * A transaction's handle: 0 is none; stale once the transaction is closed.
  */
 typedef uint64_t IC_TRANS_ID;
 
-/*
- Called when a query is complete: inside ic_apid_conn_poll or ic_apid_conn_flush or while the connection is
- freed, on the calling thread, once per definition. It may read the query's error and rows, define queries (this one
- too), start, commit, roll back and close transactions, and send. In it a poll does nothing, a flush only
- sends, and freeing the connection is refused. On return the query is idle unless it was defined anew.
+/**
+ * Called when a query is complete: inside ic_apid_conn_poll or ic_apid_conn_flush or while the connection is
+ * freed, on the calling thread, once per definition. It may read the query's error and rows, define queries (this one
+ * too), start, commit, roll back and close transactions, and send. In it a poll does nothing, a flush only
+ * sends, and freeing the connection is refused. On return the query is idle unless it was defined anew.
  */
 typedef void (*IC_QUERY_CALLBACK)(struct IC_APID_CONNECTION *conn, uint64_t query, void *user_ref);
 
-/*
- What a write does and what becomes of its completion.
+/**
+ * What a write does and what becomes of its completion.
  */
 typedef struct IC_WRITE_KEY_ARGS {
-  /*
-   Size of the struct in bytes, as the caller knows it.
+  /**
+   * Size of the struct in bytes, as the caller knows it.
    */
   size_t size;
-  /*
-   One of IC_WRITE_KIND_*.
+  /**
+   * One of IC_WRITE_KIND_*.
    */
   int32_t kind;
-  /*
-   One of IC_ABORT_OPTION_*.
+  /**
+   * One of IC_ABORT_OPTION_*.
    */
   int32_t abort_option;
-  /*
-   Called at completion; NULL: the query goes to the executed list.
+  /**
+   * Called at completion; NULL: the query goes to the executed list.
    */
   IC_QUERY_CALLBACK callback;
-  /*
-   Given back with the completed query; never looked at.
+  /**
+   * Given back with the completed query; never looked at.
    */
   void *user_ref;
 } IC_WRITE_KEY_ARGS;
 
-/*
- How a read treats locks and what becomes of its completion.
+/**
+ * How a read treats locks and what becomes of its completion.
  */
 typedef struct IC_READ_KEY_ARGS {
-  /*
-   Size of the struct in bytes, as the caller knows it.
+  /**
+   * Size of the struct in bytes, as the caller knows it.
    */
   size_t size;
-  /*
-   One of IC_READ_KIND_*.
+  /**
+   * One of IC_READ_KIND_*.
    */
   int32_t kind;
-  /*
-   One of IC_ABORT_OPTION_*; committed and simple reads always ignore errors.
+  /**
+   * One of IC_ABORT_OPTION_*; committed and simple reads always ignore errors.
    */
   int32_t abort_option;
-  /*
-   Called at completion; NULL: the query goes to the executed list.
+  /**
+   * Called at completion; NULL: the query goes to the executed list.
    */
   IC_QUERY_CALLBACK callback;
-  /*
-   Given back with the completed query; never looked at.
+  /**
+   * Given back with the completed query; never looked at.
    */
   void *user_ref;
 } IC_READ_KEY_ARGS;
@@ -819,237 +819,189 @@ typedef struct IC_READ_KEY_ARGS {
 extern "C" {
 #endif // __cplusplus
 
-/*
- The version of the library that is linked, as major << 16 | minor << 8 | patch.
- Any thread; never blocks.
+/**
+ * The version of the library that is linked, as major << 16 | minor << 8 | patch.
+ * Any thread; never blocks.
  */
 uint32_t ic_version(void);
 
-/*
- The version of the library that is linked, as text. A constant.
- Any thread; never blocks.
+/**
+ * The version of the library that is linked, as text. A constant.
+ * Any thread; never blocks.
  */
 const char *ic_version_text(void);
 
-/*
- What an error code means, in a few words. A constant: never freed, never NULL, also for codes that are
- unknown.
- Any thread; never blocks.
+/**
+ * What an error code means, in a few words. A constant: never freed, never NULL, also for codes that are
+ * unknown.
+ * Any thread; never blocks.
  */
 const char *ic_error_message(int32_t code);
 
-/*
- Whether a code is worth a retry of the whole transaction after a pause.
- Any thread; never blocks.
+/**
+ * Whether a code is worth a retry of the whole transaction after a pause.
+ * Any thread; never blocks.
  */
 bool ic_error_is_temporary(int32_t code);
 
-/*
- Whether a code says that nobody knows if the transaction was committed: find out before a retry.
- Any thread; never blocks.
+/**
+ * Whether a code says that nobody knows if the transaction was committed: find out before a retry.
+ * Any thread; never blocks.
  */
 bool ic_error_is_unknown_result(int32_t code);
 
-/*
- What kind of error a code is: one of IC_ERROR_CLASS_*.
- Any thread; never blocks.
+/**
+ * What kind of error a code is: one of IC_ERROR_CLASS_*.
+ * Any thread; never blocks.
  */
 int32_t ic_error_class(int32_t code);
 
-/*
- Creates a cluster handle, which is not connected yet.
- glob: not NULL; receives the handle, to be freed with ic_apid_global_free.
- Threads: any; blocks never.
- Returns 0, or -1 for a NULL.
-
- # Safety
- glob is NULL or valid.
+/**
+ * Creates a cluster handle, which is not connected yet.
+ * glob: not NULL; receives the handle, to be freed with ic_apid_global_free.
+ * Threads: any; blocks never.
+ * Returns 0, or -1 for a NULL.
  */
 int32_t ic_apid_global_create(struct IC_APID_GLOBAL **glob);
 
-/*
- Frees a cluster handle; disconnects it first if need be.
- glob: NULL does nothing.
- Threads: any, but no other may use the handle; blocks as ic_apid_global_disconnect.
- Returns 0; -13 while connections or tables of it are open (the error text counts them), -1 for something else than a
- cluster handle, -25 in a forked child.
-
- # Safety
- glob is NULL or a cluster handle.
+/**
+ * Frees a cluster handle; disconnects it first if need be.
+ * glob: NULL does nothing.
+ * Threads: any, but no other may use the handle; blocks as ic_apid_global_disconnect.
+ * Returns 0; -13 while connections or tables of it are open (the error text counts them), -1 for something else than a
+ * cluster handle, -25 in a forked child.
  */
 int32_t ic_apid_global_free(struct IC_APID_GLOBAL *glob);
 
-/*
- Sets connect arguments to their defaults: any node id, 1 receive thread, 30 s for a first data node and
- then 3 s for the others.
- args: NULL does nothing. size: sizeof *args.
- Threads: any; blocks never.
-
- # Safety
- args is NULL or valid for size bytes.
+/**
+ * Sets connect arguments to their defaults: any node id, 1 receive thread, 30 s for a first data node and
+ * then 3 s for the others.
+ * args: NULL does nothing. size: sizeof *args.
+ * Threads: any; blocks never.
  */
 void ic_connect_args_init(struct IC_CONNECT_ARGS *args,
                           size_t size);
 
-/*
- Joins a cluster: management server, node id, configuration, connections to the data nodes. Starts 3 threads and
- the receive threads.
- glob: not NULL, not connected. connectstring: as the NDB manual has it; NULL or empty means the environment variable
- NDB_CONNECTSTRING, then localhost:1186. args: NULL for all defaults.
- Threads: any; blocks up to connect_ms and grace_ms of args.
- Returns 0 when at least one data node takes work; -15, -16 or -17 when it could not connect
- (ic_apid_global_error_text says step, host and cause); -13 if connected already, -3 while another thread connects,
- -1, -24 for a connectstring that is no UTF-8, -25.
-
- # Safety
- Pointers are valid as described.
+/**
+ * Joins a cluster: management server, node id, configuration, connections to the data nodes. Starts 3 threads and
+ * the receive threads.
+ * glob: not NULL, not connected. connectstring: as the NDB manual has it; NULL or empty means the environment variable
+ * NDB_CONNECTSTRING, then localhost:1186. args: NULL for all defaults.
+ * Threads: any; blocks up to connect_ms and grace_ms of args.
+ * Returns 0 when at least one data node takes work; -15, -16 or -17 when it could not connect
+ * (ic_apid_global_error_text says step, host and cause); -13 if connected already, -3 while another thread connects,
+ * -1, -24 for a connectstring that is no UTF-8, -25.
  */
 int32_t ic_apid_global_connect(struct IC_APID_GLOBAL *glob,
                                const char *connectstring,
                                const struct IC_CONNECT_ARGS *args);
 
-/*
- Leaves the cluster: ends every thread of the handle and closes its sockets. What is in flight completes with an
- error at its connection's next poll, or when that is freed. Tables and connections stay to be freed.
- glob: not NULL.
- Threads: any; blocks up to a few seconds whatever the network does.
- Returns 0 (also if not connected), -1 or -25.
-
- # Safety
- glob is a cluster handle.
+/**
+ * Leaves the cluster: ends every thread of the handle and closes its sockets. What is in flight completes with an
+ * error at its connection's next poll, or when that is freed. Tables and connections stay to be freed.
+ * glob: not NULL.
+ * Threads: any; blocks up to a few seconds whatever the network does.
+ * Returns 0 (also if not connected), -1 or -25.
  */
 int32_t ic_apid_global_disconnect(struct IC_APID_GLOBAL *glob);
 
-/*
- What went wrong last in a connect or dictionary call on the handle, for a person: step, host, port, cause.
- glob: not NULL.
- Threads: any; blocks never.
- Returns the text, empty if there is none; valid until this thread's next call of this function. NULL for something else
- than a cluster handle.
-
- # Safety
- glob is a cluster handle.
+/**
+ * What went wrong last in a connect or dictionary call on the handle, for a person: step, host, port, cause.
+ * glob: not NULL.
+ * Threads: any; blocks never.
+ * Returns the text, empty if there is none; valid until this thread's next call of this function. NULL for something else
+ * than a cluster handle.
  */
 const char *ic_apid_global_error_text(const struct IC_APID_GLOBAL *glob);
 
-/*
- Waits until data nodes take work.
- glob: not NULL, connected. nodes: how many; 0 for all that are configured. wait_ms: at most so long.
- Threads: any; blocks up to wait_ms.
- Returns 0; -15 if there are too few in time (the error text says how far each of the others is), -14, -1 or -25.
-
- # Safety
- glob is a cluster handle.
+/**
+ * Waits until data nodes take work.
+ * glob: not NULL, connected. nodes: how many; 0 for all that are configured. wait_ms: at most so long.
+ * Threads: any; blocks up to wait_ms.
+ * Returns 0; -15 if there are too few in time (the error text says how far each of the others is), -14, -1 or -25.
  */
 int32_t ic_apid_global_wait_usable(struct IC_APID_GLOBAL *glob,
                                    uint32_t nodes,
                                    uint32_t wait_ms);
 
-/*
- How many data nodes are configured.
- Threads: any; blocks never.
- Returns the number; 0 if not connected or for something else than a cluster handle.
-
- # Safety
- glob is a cluster handle.
+/**
+ * How many data nodes are configured.
+ * Threads: any; blocks never.
+ * Returns the number; 0 if not connected or for something else than a cluster handle.
  */
 uint32_t ic_apid_global_node_count(struct IC_APID_GLOBAL *glob);
 
-/*
- The state of a data node.
- glob: not NULL, connected. index: below ic_apid_global_node_count. state: not NULL; its size field says how much of
- it is filled.
- Threads: any; blocks never.
- Returns 0, -1, -14 or -25.
-
- # Safety
- glob is a cluster handle; state is valid for the size it says.
+/**
+ * The state of a data node.
+ * glob: not NULL, connected. index: below ic_apid_global_node_count. state: not NULL; its size field says how much of
+ * it is filled.
+ * Threads: any; blocks never.
+ * Returns 0, -1, -14 or -25.
  */
 int32_t ic_apid_global_node_state(struct IC_APID_GLOBAL *glob,
                                   uint32_t index,
                                   struct IC_NODE_STATE *state);
 
-/*
- The node id of this client.
- Threads: any; blocks never.
- Returns the id; 0 if not connected or for something else than a cluster handle.
-
- # Safety
- glob is a cluster handle.
+/**
+ * The node id of this client.
+ * Threads: any; blocks never.
+ * Returns the id; 0 if not connected or for something else than a cluster handle.
  */
 uint32_t ic_apid_global_node_id(struct IC_APID_GLOBAL *glob);
 
-/*
- Opens a table by its names.
- glob: not NULL, connected. database, name: not NULL. table: not NULL; receives the handle, to be freed with
- ic_apid_table_close before the cluster handle.
- Threads: any; blocks until a data node answers.
- Returns 0; 723 if there is no such table; 4008, 4009 or 4013 if no data node could be asked; -24 for an impossible
- name; -1, -14 or -25. The error text names the table.
-
- # Safety
- Pointers are valid as described.
+/**
+ * Opens a table by its names.
+ * glob: not NULL, connected. database, name: not NULL. table: not NULL; receives the handle, to be freed with
+ * ic_apid_table_close before the cluster handle.
+ * Threads: any; blocks until a data node answers.
+ * Returns 0; 723 if there is no such table; 4008, 4009 or 4013 if no data node could be asked; -24 for an impossible
+ * name; -1, -14 or -25. The error text names the table.
  */
 int32_t ic_apid_table_open(struct IC_APID_GLOBAL *glob,
                            const char *database,
                            const char *name,
                            struct IC_TABLE_DEF **table);
 
-/*
- Frees a table handle. Queries and records made with it go on.
- table: NULL does nothing.
- Threads: any, but no other may use the handle; blocks never.
- Returns 0, or -1 for something else than a table.
-
- # Safety
- table is NULL or a table handle.
+/**
+ * Frees a table handle. Queries and records made with it go on.
+ * table: NULL does nothing.
+ * Threads: any, but no other may use the handle; blocks never.
+ * Returns 0, or -1 for something else than a table.
  */
 int32_t ic_apid_table_close(struct IC_TABLE_DEF *table);
 
-/*
- How many columns a table has.
- Threads: any; blocks never.
- Returns the number; 0 for something else than a table.
-
- # Safety
- table is a table handle.
+/**
+ * How many columns a table has.
+ * Threads: any; blocks never.
+ * Returns the number; 0 for something else than a table.
  */
 uint32_t ic_table_column_count(const struct IC_TABLE_DEF *table);
 
-/*
- Describes a column.
- table: not NULL. index: below ic_table_column_count. column: not NULL; column_size: sizeof *column.
- Threads: any; blocks never.
- Returns 0 or -1.
-
- # Safety
- table is a table handle; column is valid for column_size bytes.
+/**
+ * Describes a column.
+ * table: not NULL. index: below ic_table_column_count. column: not NULL; column_size: sizeof *column.
+ * Threads: any; blocks never.
+ * Returns 0 or -1.
  */
 int32_t ic_table_column(const struct IC_TABLE_DEF *table,
                         uint32_t index,
                         struct IC_COLUMN *column,
                         size_t column_size);
 
-/*
- Sets table arguments to their defaults: logged, no read backup, not fully replicated.
- args: NULL does nothing. size: sizeof *args.
- Threads: any; blocks never.
-
- # Safety
- args is NULL or valid for size bytes.
+/**
+ * Sets table arguments to their defaults: logged, no read backup, not fully replicated.
+ * args: NULL does nothing. size: sizeof *args.
+ * Threads: any; blocks never.
  */
 void ic_table_args_init(struct IC_TABLE_ARGS *args, size_t size);
 
-/*
- Creates a table.
- glob: not NULL, connected. database, name: not NULL. columns: count of them, in order, each column_size
- (sizeof *columns) bytes. args: NULL for all defaults.
- Threads: any; blocks until the data nodes have made it, or refused.
- Returns 0; 721 if a table of that name exists; -26 for an inconsistent definition; other codes of the data nodes; 4008,
- 4009 or 4013 if no data node could be asked; -24, -1, -14 or -25. The error text says more.
-
- # Safety
- Pointers are valid as described.
+/**
+ * Creates a table.
+ * glob: not NULL, connected. database, name: not NULL. columns: count of them, in order, each column_size
+ * (sizeof *columns) bytes. args: NULL for all defaults.
+ * Threads: any; blocks until the data nodes have made it, or refused.
+ * Returns 0; 721 if a table of that name exists; -26 for an inconsistent definition; other codes of the data nodes; 4008,
+ * 4009 or 4013 if no data node could be asked; -24, -1, -14 or -25. The error text says more.
  */
 int32_t ic_apid_table_create(struct IC_APID_GLOBAL *glob,
                              const char *database,
@@ -1059,86 +1011,65 @@ int32_t ic_apid_table_create(struct IC_APID_GLOBAL *glob,
                              size_t column_size,
                              const struct IC_TABLE_ARGS *args);
 
-/*
- Drops a table, its indexes and blob tables first.
- glob: not NULL, connected. database, name: not NULL.
- Threads: any; blocks until the data nodes have dropped it, or refused.
- Returns 0; 723 if there is no such table; other codes of the data nodes; 4008, 4009 or 4013 if no data node could be
- asked; -24, -1, -14 or -25. The error text says more.
-
- # Safety
- Pointers are valid as described.
+/**
+ * Drops a table, its indexes and blob tables first.
+ * glob: not NULL, connected. database, name: not NULL.
+ * Threads: any; blocks until the data nodes have dropped it, or refused.
+ * Returns 0; 723 if there is no such table; other codes of the data nodes; 4008, 4009 or 4013 if no data node could be
+ * asked; -24, -1, -14 or -25. The error text says more.
  */
 int32_t ic_apid_table_drop(struct IC_APID_GLOBAL *glob,
                            const char *database,
                            const char *name);
 
-/*
- Lists tables.
- glob: not NULL, connected. database: NULL for all databases. list: not NULL; receives the list, to be freed with
- ic_table_list_free.
- Threads: any; blocks until a data node answers.
- Returns 0; 4008, 4009 or 4013 if no data node could be asked; -24, -1, -14 or -25.
-
- # Safety
- Pointers are valid as described.
+/**
+ * Lists tables.
+ * glob: not NULL, connected. database: NULL for all databases. list: not NULL; receives the list, to be freed with
+ * ic_table_list_free.
+ * Threads: any; blocks until a data node answers.
+ * Returns 0; 4008, 4009 or 4013 if no data node could be asked; -24, -1, -14 or -25.
  */
 int32_t ic_apid_table_list(struct IC_APID_GLOBAL *glob,
                            const char *database,
                            struct IC_TABLE_LIST **list);
 
-/*
- How many tables a list has.
- Threads: any; blocks never.
- Returns the number; 0 for something else than a list.
-
- # Safety
- list is a list.
+/**
+ * How many tables a list has.
+ * Threads: any; blocks never.
+ * Returns the number; 0 for something else than a list.
  */
 uint32_t ic_table_list_count(const struct IC_TABLE_LIST *list);
 
-/*
- The database of a table in a list; valid as long as the list.
- Threads: any; blocks never.
- Returns the name; NULL for an index beyond the list.
-
- # Safety
- list is a list.
+/**
+ * The database of a table in a list; valid as long as the list.
+ * Threads: any; blocks never.
+ * Returns the name; NULL for an index beyond the list.
  */
 const char *ic_table_list_database(const struct IC_TABLE_LIST *list, uint32_t index);
 
-/*
- The name of a table in a list; valid as long as the list.
- Threads: any; blocks never.
- Returns the name; NULL for an index beyond the list.
-
- # Safety
- list is a list.
+/**
+ * The name of a table in a list; valid as long as the list.
+ * Threads: any; blocks never.
+ * Returns the name; NULL for an index beyond the list.
  */
 const char *ic_table_list_name(const struct IC_TABLE_LIST *list, uint32_t index);
 
-/*
- Frees a list.
- list: NULL does nothing.
- Threads: any, but no other may use the list; blocks never.
- Returns 0, or -1 for something else than a list.
-
- # Safety
- list is NULL or a list.
+/**
+ * Frees a list.
+ * list: NULL does nothing.
+ * Threads: any, but no other may use the list; blocks never.
+ * Returns 0, or -1 for something else than a list.
  */
 int32_t ic_table_list_free(struct IC_TABLE_LIST *list);
 
-/*
- Creates a record from the places of columns in a struct of the caller's. Columns that are not named are not read
- and not written. A record that holds the whole primary key can be the key record of a query.
- table: not NULL. fields: count of them, each field_size (sizeof *fields) bytes. row_size: size of the struct in
- bytes. rec: not NULL; receives the record, to be freed with ic_record_free.
- Threads: any; blocks never.
- Returns 0; -18 for a column the table has not; -19 for fields or NULL bits that overlap or lie outside the row; -20 for a
- BLOB or TEXT column; -1. The error text of the table's cluster handle names the column.
-
- # Safety
- Pointers are valid as described.
+/**
+ * Creates a record from the places of columns in a struct of the caller's. Columns that are not named are not read
+ * and not written. A record that holds the whole primary key can be the key record of a query.
+ * table: not NULL. fields: count of them, each field_size (sizeof *fields) bytes. row_size: size of the struct in
+ * bytes. rec: not NULL; receives the record, to be freed with ic_record_free.
+ * Threads: any; blocks never.
+ * Returns 0; -18 for a column the table has not; -19 for fields or NULL bits that overlap or lie outside the row; -20 for a
+ * BLOB or TEXT column; -1. The error text of the table's cluster handle names the column.
  */
 int32_t ic_record_create(const struct IC_TABLE_DEF *table,
                          const struct IC_RECORD_FIELD *fields,
@@ -1147,144 +1078,111 @@ int32_t ic_record_create(const struct IC_TABLE_DEF *table,
                          uint32_t row_size,
                          struct IC_RECORD **rec);
 
-/*
- Creates a record of all columns but BLOB and TEXT, laid out as a C compiler lays out a struct with them in order:
- numbers at their natural alignment, variable-length values as byte arrays, then bytes for NULL bits.
- table, rec: not NULL; rec receives the record, to be freed with ic_record_free.
- Threads: any; blocks never.
- Returns 0 or -1.
-
- # Safety
- Pointers are valid.
+/**
+ * Creates a record of all columns but BLOB and TEXT, laid out as a C compiler lays out a struct with them in order:
+ * numbers at their natural alignment, variable-length values as byte arrays, then bytes for NULL bits.
+ * table, rec: not NULL; rec receives the record, to be freed with ic_record_free.
+ * Threads: any; blocks never.
+ * Returns 0 or -1.
  */
 int32_t ic_record_create_natural(const struct IC_TABLE_DEF *table,
                                  struct IC_RECORD **rec);
 
-/*
- Frees a record. Queries made with it go on.
- rec: NULL does nothing.
- Threads: any, but no other may use the record; blocks never.
- Returns 0, or -1 for something else than a record.
-
- # Safety
- rec is NULL or a record.
+/**
+ * Frees a record. Queries made with it go on.
+ * rec: NULL does nothing.
+ * Threads: any, but no other may use the record; blocks never.
+ * Returns 0, or -1 for something else than a record.
  */
 int32_t ic_record_free(struct IC_RECORD *rec);
 
-/*
- Bytes of a row.
- Threads: any; blocks never.
- Returns the number; 0 for something else than a record.
-
- # Safety
- rec is a record.
+/**
+ * Bytes of a row.
+ * Threads: any; blocks never.
+ * Returns the number; 0 for something else than a record.
  */
 uint32_t ic_record_row_size(const struct IC_RECORD *rec);
 
-/*
- Where a column stands in a row.
- rec, column: not NULL. field: not NULL; receives the place, its name NULL; of a column that is never NULL the
- NULL bit is 0.
- Threads: any; blocks never.
- Returns 0; -18 if the column is not in the record; -1.
-
- # Safety
- Pointers are valid.
+/**
+ * Where a column stands in a row.
+ * rec, column: not NULL. field: not NULL; receives the place, its name NULL; of a column that is never NULL the
+ * NULL bit is 0.
+ * Threads: any; blocks never.
+ * Returns 0; -18 if the column is not in the record; -1.
  */
 int32_t ic_record_field(const struct IC_RECORD *rec,
                         const char *column,
                         struct IC_RECORD_FIELD *field);
 
-/*
- Creates a connection of a connected cluster handle, for one user thread at a time. How many can be open at
- once: 4096.
- glob: not NULL. conn: not NULL; receives the connection, to be freed with ic_apid_conn_free before the cluster handle.
- Threads: any; blocks never.
- Returns 0, -1 for a NULL, -14 if not connected, -21 if too many are open, -25 in a forked child.
-
- # Safety
- Pointers are valid as described.
+/**
+ * Creates a connection of a connected cluster handle, for one user thread at a time. How many can be open at
+ * once: 4096.
+ * glob: not NULL. conn: not NULL; receives the connection, to be freed with ic_apid_conn_free before the cluster handle.
+ * Threads: any; blocks never.
+ * Returns 0, -1 for a NULL, -14 if not connected, -21 if too many are open, -25 in a forked child.
  */
 int32_t ic_apid_conn_create(struct IC_APID_GLOBAL *glob,
                             struct IC_APID_CONNECTION **conn);
 
-/*
- Frees a connection. What is in flight ends first: transactions without a commit sent are rolled back, final
- replies are waited for up to 2 s, what is left then ends with an error (4012 where a commit was sent), and
- callbacks that are due run. Queries and transactions go with it; their rows must not be touched any more.
- conn: NULL does nothing. Not in a callback of this connection.
- Threads: the connection's; blocks up to 2 s while something is in flight; calls back.
- Returns 0, -1 for something else than a connection, -3 if another thread is inside, -4 in a callback, -25 in a
- forked child.
-
- # Safety
- conn is NULL or a connection.
+/**
+ * Frees a connection. What is in flight ends first: transactions without a commit sent are rolled back, final
+ * replies are waited for up to 2 s, what is left then ends with an error (4012 where a commit was sent), and
+ * callbacks that are due run. Queries and transactions go with it; their rows must not be touched any more.
+ * conn: NULL does nothing. Not in a callback of this connection.
+ * Threads: the connection's; blocks up to 2 s while something is in flight; calls back.
+ * Returns 0, -1 for something else than a connection, -3 if another thread is inside, -4 in a callback, -25 in a
+ * forked child.
  */
 int32_t ic_apid_conn_free(struct IC_APID_CONNECTION *conn);
 
-/*
- Sends every query that is defined, every commit and rollback: one write per data node. Without force, a send
- may be held a moment for company on its link; today none is.
- conn: not NULL.
- Threads: the connection's, also in a callback; blocks never (what a full socket does not take, the library sends later).
- Returns 0; -1, -2, -3 or -25 if the connection cannot be used. What a lost link takes with it comes back as
- errors of queries and transactions.
-
- # Safety
- conn is a connection.
+/**
+ * Sends every query that is defined, every commit and rollback: one write per data node. Without force, a send
+ * may be held a moment for company on its link; today none is.
+ * conn: not NULL.
+ * Threads: the connection's, also in a callback; blocks never (what a full socket does not take, the library sends later).
+ * Returns 0; -1, -2, -3 or -25 if the connection cannot be used. What a lost link takes with it comes back as
+ * errors of queries and transactions.
  */
 int32_t ic_apid_conn_send(struct IC_APID_CONNECTION *conn,
                           bool force);
 
-/*
- Waits up to wait_ms for replies, completes what they finish, and runs callbacks. It returns as soon as
- something has completed. 0 waits not at all. In a callback it does nothing.
- conn: not NULL. signals: NULL, or receives how many signals were taken.
- Threads: the connection's; blocks up to wait_ms; calls back.
- Returns 0; -1, -2, -3 or -25 if the connection cannot be used; -14 after a disconnect, once all has completed.
-
- # Safety
- conn is a connection; signals is NULL or valid.
+/**
+ * Waits up to wait_ms for replies, completes what they finish, and runs callbacks. It returns as soon as
+ * something has completed. 0 waits not at all. In a callback it does nothing.
+ * conn: not NULL. signals: NULL, or receives how many signals were taken.
+ * Threads: the connection's; blocks up to wait_ms; calls back.
+ * Returns 0; -1, -2, -3 or -25 if the connection cannot be used; -14 after a disconnect, once all has completed.
  */
 int32_t ic_apid_conn_poll(struct IC_APID_CONNECTION *conn,
                           uint32_t wait_ms,
                           uint32_t *signals);
 
-/*
- ic_apid_conn_send, then ic_apid_conn_poll; the poll always runs. In a callback it only sends.
- Parameters, threads and returns as theirs.
-
- # Safety
- conn is a connection; signals is NULL or valid.
+/**
+ * ic_apid_conn_send, then ic_apid_conn_poll; the poll always runs. In a callback it only sends.
+ * Parameters, threads and returns as theirs.
  */
 int32_t ic_apid_conn_flush(struct IC_APID_CONNECTION *conn,
                            uint32_t wait_ms,
                            bool force,
                            uint32_t *signals);
 
-/*
- What the connection has done so far.
- conn: not NULL. statistics: not NULL; its size field says how much of it is filled.
- Threads: the connection's; blocks never.
- Returns 0, -1, -2, -3 or -25.
-
- # Safety
- conn is a connection; statistics is valid for the size it says.
+/**
+ * What the connection has done so far.
+ * conn: not NULL. statistics: not NULL; its size field says how much of it is filled.
+ * Threads: the connection's; blocks never.
+ * Returns 0, -1, -2, -3 or -25.
  */
 int32_t ic_apid_conn_statistics(struct IC_APID_CONNECTION *conn, struct IC_STATISTICS *statistics);
 
-/*
- Creates a query: one operation on a table that is defined, sent and completed again and again, with rows of
- its own, sized by its records.
- conn, table, key: not NULL; key must hold all columns of the primary key. attr: the columns that are read and
- written; NULL for none. Both must be records of the table. query: not NULL; receives the handle, to be freed
- with ic_apid_query_free or with the connection. Table and records may be freed before the query.
- Threads: the connection's; blocks never.
- Returns 0, -1 for a NULL, -9 for a record of another table or a key that is not whole, -21 when 1048576 exist,
- -2, -3 or -25.
-
- # Safety
- Pointers are valid as described.
+/**
+ * Creates a query: one operation on a table that is defined, sent and completed again and again, with rows of
+ * its own, sized by its records.
+ * conn, table, key: not NULL; key must hold all columns of the primary key. attr: the columns that are read and
+ * written; NULL for none. Both must be records of the table. query: not NULL; receives the handle, to be freed
+ * with ic_apid_query_free or with the connection. Table and records may be freed before the query.
+ * Threads: the connection's; blocks never.
+ * Returns 0, -1 for a NULL, -9 for a record of another table or a key that is not whole, -21 when 1048576 exist,
+ * -2, -3 or -25.
  */
 int32_t ic_apid_query_create(struct IC_APID_CONNECTION *conn,
                              struct IC_TABLE_DEF *table,
@@ -1292,83 +1190,62 @@ int32_t ic_apid_query_create(struct IC_APID_CONNECTION *conn,
                              struct IC_RECORD *attr,
                              IC_QUERY_ID *query);
 
-/*
- Frees a query that is not in flight; also in its own callback. Its rows must not be touched any more.
- Threads: the connection's; blocks never.
- Returns 0, -5 for a stale or foreign handle, -6 while it is in flight, -1, -2, -3 or -25.
-
- # Safety
- conn is a connection.
+/**
+ * Frees a query that is not in flight; also in its own callback. Its rows must not be touched any more.
+ * Threads: the connection's; blocks never.
+ * Returns 0, -5 for a stale or foreign handle, -6 while it is in flight, -1, -2, -3 or -25.
  */
 int32_t ic_apid_query_free(struct IC_APID_CONNECTION *conn,
                            IC_QUERY_ID query);
 
-/*
- The key row of a query, to be filled in place. The caller's while the query is idle or complete.
- len: NULL, or receives the row's length in bytes.
- Threads: the connection's; blocks never.
- Returns the row, aligned to 16 bytes and at the same address for the query's life; NULL while the query is in
- flight (the row is the library's then), for a stale or foreign handle, or if the connection cannot be used.
-
- # Safety
- conn is a connection; len is NULL or valid.
+/**
+ * The key row of a query, to be filled in place. The caller's while the query is idle or complete.
+ * len: NULL, or receives the row's length in bytes.
+ * Threads: the connection's; blocks never.
+ * Returns the row, aligned to 16 bytes and at the same address for the query's life; NULL while the query is in
+ * flight (the row is the library's then), for a stale or foreign handle, or if the connection cannot be used.
  */
 uint8_t *ic_apid_query_key_row(struct IC_APID_CONNECTION *conn,
                                IC_QUERY_ID query,
                                uint32_t *len);
 
-/*
- The attribute row of a query: what a write takes and a read fills. As ic_apid_query_key_row otherwise; NULL also
- when the query has no attribute record.
-
- # Safety
- conn is a connection; len is NULL or valid.
+/**
+ * The attribute row of a query: what a write takes and a read fills. As ic_apid_query_key_row otherwise; NULL also
+ * when the query has no attribute record.
  */
 uint8_t *ic_apid_query_attr_row(struct IC_APID_CONNECTION *conn,
                                 IC_QUERY_ID query,
                                 uint32_t *len);
 
-/*
- The error of a query's last completion: 0, a code of the data nodes, or one of this library.
- Threads: the connection's; blocks never.
- Returns that error; -5 for a stale or foreign handle, -1, -2, -3 or -25.
-
- # Safety
- conn is a connection.
+/**
+ * The error of a query's last completion: 0, a code of the data nodes, or one of this library.
+ * Threads: the connection's; blocks never.
+ * Returns that error; -5 for a stale or foreign handle, -1, -2, -3 or -25.
  */
 int32_t ic_apid_query_error(struct IC_APID_CONNECTION *conn, IC_QUERY_ID query);
 
-/*
- What the query's last definition gave as user_ref.
- Threads: the connection's; blocks never.
- Returns it; NULL for a stale or foreign handle, or if the connection cannot be used.
-
- # Safety
- conn is a connection.
+/**
+ * What the query's last definition gave as user_ref.
+ * Threads: the connection's; blocks never.
+ * Returns it; NULL for a stale or foreign handle, or if the connection cannot be used.
  */
 void *ic_apid_query_user_ref(struct IC_APID_CONNECTION *conn, IC_QUERY_ID query);
 
-/*
- Takes the oldest completed query off the executed list, which makes it idle.
- conn, query: not NULL; query receives the handle.
- Threads: the connection's; blocks never.
- Returns true; false when the list is empty or the connection cannot be used.
-
- # Safety
- conn is a connection; query is valid.
+/**
+ * Takes the oldest completed query off the executed list, which makes it idle.
+ * conn, query: not NULL; query receives the handle.
+ * Threads: the connection's; blocks never.
+ * Returns true; false when the list is empty or the connection cannot be used.
  */
 bool ic_apid_conn_get_next_executed_query(struct IC_APID_CONNECTION *conn, IC_QUERY_ID *query);
 
-/*
- Which part of the table a key is in, as a hint for ic_apid_conn_start_transaction: the data node that has
- the row then coordinates.
- conn, table, record: not NULL. key: a row of the record, key_len its length in bytes.
- Threads: the connection's; blocks never.
- Returns the hint; 0 when there is none: the distribution cannot be computed (for example a collation other than a
- binary one), a pointer is NULL, or key_len is not the record's row length.
-
- # Safety
- Pointers are valid; key for key_len bytes.
+/**
+ * Which part of the table a key is in, as a hint for ic_apid_conn_start_transaction: the data node that has
+ * the row then coordinates.
+ * conn, table, record: not NULL. key: a row of the record, key_len its length in bytes.
+ * Threads: the connection's; blocks never.
+ * Returns the hint; 0 when there is none: the distribution cannot be computed (for example a collation other than a
+ * binary one), a pointer is NULL, or key_len is not the record's row length.
  */
 uint32_t ic_apid_conn_hint_for_key(struct IC_APID_CONNECTION *conn,
                                    struct IC_TABLE_DEF *table,
@@ -1376,153 +1253,117 @@ uint32_t ic_apid_conn_hint_for_key(struct IC_APID_CONNECTION *conn,
                                    const uint8_t *key,
                                    uint32_t key_len);
 
-/*
- Starts a transaction. Never waits: if the node has no coordinator record free, the transaction's requests are held
- back until it has.
- conn: not NULL. hint: from ic_apid_conn_hint_for_key with the same table; 0 for any node. table: NULL only without
- a hint. trans: not NULL; receives the handle, to be closed with ic_apid_conn_close_transaction.
- Threads: the connection's, also in a callback; blocks never.
- Returns 0, -28 when no data node can take work now (temporary), -21 when too many transactions are open (temporary),
- -1, -2, -3 or -25.
-
- # Safety
- Pointers are valid as described.
+/**
+ * Starts a transaction. Never waits: if the node has no coordinator record free, the transaction's requests are held
+ * back until it has.
+ * conn: not NULL. hint: from ic_apid_conn_hint_for_key with the same table; 0 for any node. table: NULL only without
+ * a hint. trans: not NULL; receives the handle, to be closed with ic_apid_conn_close_transaction.
+ * Threads: the connection's, also in a callback; blocks never.
+ * Returns 0, -28 when no data node can take work now (temporary), -21 when too many transactions are open (temporary),
+ * -1, -2, -3 or -25.
  */
 int32_t ic_apid_conn_start_transaction(struct IC_APID_CONNECTION *conn,
                                        uint32_t hint,
                                        struct IC_TABLE_DEF *table,
                                        IC_TRANS_ID *trans);
 
-/*
- Sets write arguments to their defaults: IC_WRITE_KIND_WRITE, default abort option, no callback.
- args: NULL does nothing. size: sizeof *args.
- Threads: any; blocks never.
-
- # Safety
- args is NULL or valid for size bytes.
+/**
+ * Sets write arguments to their defaults: IC_WRITE_KIND_WRITE, default abort option, no callback.
+ * args: NULL does nothing. size: sizeof *args.
+ * Threads: any; blocks never.
  */
 void ic_write_key_args_init(struct IC_WRITE_KEY_ARGS *args, size_t size);
 
-/*
- Sets read arguments to their defaults: IC_READ_KIND_COMMITTED, default abort option, no callback.
- args: NULL does nothing. size: sizeof *args.
- Threads: any; blocks never.
-
- # Safety
- args is NULL or valid for size bytes.
+/**
+ * Sets read arguments to their defaults: IC_READ_KIND_COMMITTED, default abort option, no callback.
+ * args: NULL does nothing. size: sizeof *args.
+ * Threads: any; blocks never.
  */
 void ic_read_key_args_init(struct IC_READ_KEY_ARGS *args, size_t size);
 
-/*
- Defines a write in a transaction, from the query's rows: packs its request. Nothing is sent. From a success on
- the rows are the library's until the query completes, once; after an error nothing is defined.
- Insert and write store the key row's columns and the attribute row's; update stores the attribute row's columns outside
- the key; delete looks at the key row alone.
- conn: not NULL. args: NULL for all defaults.
- Threads: the connection's, also in a callback; blocks never.
- Returns 0; -5 or -7 for a stale or foreign handle of query or transaction (-5 query, -6 transaction); -7 if the query is
- in flight; -8 if the transaction takes no more work; -11 for a value longer than its column; -12 for a NULL key; -29 if
- key and row are too large; -22 if the send buffer is full (temporary); 241 if the table must be opened again; -1, -2,
- -3 or -25.
-
- # Safety
- conn is a connection; args is NULL or valid for the size it says.
+/**
+ * Defines a write in a transaction, from the query's rows: packs its request. Nothing is sent. From a success on
+ * the rows are the library's until the query completes, once; after an error nothing is defined.
+ * Insert and write store the key row's columns and the attribute row's; update stores the attribute row's columns outside
+ * the key; delete looks at the key row alone.
+ * conn: not NULL. args: NULL for all defaults.
+ * Threads: the connection's, also in a callback; blocks never.
+ * Returns 0; -5 or -7 for a stale or foreign handle of query or transaction (-5 query, -6 transaction); -7 if the query is
+ * in flight; -8 if the transaction takes no more work; -11 for a value longer than its column; -12 for a NULL key; -29 if
+ * key and row are too large; -22 if the send buffer is full (temporary); 241 if the table must be opened again; -1, -2,
+ * -3 or -25.
  */
 int32_t ic_apid_conn_write_key(struct IC_APID_CONNECTION *conn,
                                IC_QUERY_ID query,
                                IC_TRANS_ID trans,
                                const struct IC_WRITE_KEY_ARGS *args);
 
-/*
- Defines a read in a transaction: the row found by the key row will be in the attribute row when the query is
- complete. 626 if it is not there. As ic_apid_conn_write_key otherwise.
-
- # Safety
- conn is a connection; args is NULL or valid for the size it says.
+/**
+ * Defines a read in a transaction: the row found by the key row will be in the attribute row when the query is
+ * complete. 626 if it is not there. As ic_apid_conn_write_key otherwise.
  */
 int32_t ic_apid_conn_read_key(struct IC_APID_CONNECTION *conn,
                               IC_QUERY_ID query,
                               IC_TRANS_ID trans,
                               const struct IC_READ_KEY_ARGS *args);
 
-/*
- Asks for a transaction's commit. It rides on the last query that is defined; without one it follows what is
- out. No callback of the transaction's queries that are defined now runs before the outcome is known. The
- transaction takes no more work.
- Threads: the connection's, also in a callback; blocks never.
- Returns 0, -6 for a stale or foreign handle, -8 if it was committed, rolled back or has failed before, -1, -2, -3 or -25.
-
- # Safety
- conn is a connection.
+/**
+ * Asks for a transaction's commit. It rides on the last query that is defined; without one it follows what is
+ * out. No callback of the transaction's queries that are defined now runs before the outcome is known. The
+ * transaction takes no more work.
+ * Threads: the connection's, also in a callback; blocks never.
+ * Returns 0, -6 for a stale or foreign handle, -8 if it was committed, rolled back or has failed before, -1, -2, -3 or -25.
  */
 int32_t ic_apid_conn_commit_transaction(struct IC_APID_CONNECTION *conn,
                                         IC_TRANS_ID trans);
 
-/*
- Rolls a transaction back. Its queries that are not complete end with 4350. It goes out with the next send.
- Threads: the connection's, also in a callback; blocks never.
- Returns 0, -6 for a stale or foreign handle, -8 if its commit is under way or it is over, -1, -2, -3 or -25.
-
- # Safety
- conn is a connection.
+/**
+ * Rolls a transaction back. Its queries that are not complete end with 4350. It goes out with the next send.
+ * Threads: the connection's, also in a callback; blocks never.
+ * Returns 0, -6 for a stale or foreign handle, -8 if its commit is under way or it is over, -1, -2, -3 or -25.
  */
 int32_t ic_apid_conn_rollback_transaction(struct IC_APID_CONNECTION *conn,
                                           IC_TRANS_ID trans);
 
-/*
- Gives a transaction up: one without a commit is rolled back. Its handle is stale at once; queries of it that are
- in flight complete as they would.
- Threads: the connection's, also in a callback; blocks never.
- Returns 0, -6 for a stale or foreign handle, -1, -2, -3 or -25.
-
- # Safety
- conn is a connection.
+/**
+ * Gives a transaction up: one without a commit is rolled back. Its handle is stale at once; queries of it that are
+ * in flight complete as they would.
+ * Threads: the connection's, also in a callback; blocks never.
+ * Returns 0, -6 for a stale or foreign handle, -1, -2, -3 or -25.
  */
 int32_t ic_apid_conn_close_transaction(struct IC_APID_CONNECTION *conn,
                                        IC_TRANS_ID trans);
 
-/*
- A transaction's error: 0 while there is none and after a success.
- Threads: the connection's; blocks never.
- Returns that error; -6 for a stale or foreign handle, -1, -2, -3 or -25.
-
- # Safety
- conn is a connection.
+/**
+ * A transaction's error: 0 while there is none and after a success.
+ * Threads: the connection's; blocks never.
+ * Returns that error; -6 for a stale or foreign handle, -1, -2, -3 or -25.
  */
 int32_t ic_apid_transaction_error(struct IC_APID_CONNECTION *conn, IC_TRANS_ID trans);
 
-/*
- Where a transaction is.
- Threads: the connection's; blocks never.
- Returns one of IC_TRANS_STATE_*; -6 for a stale or foreign handle, -1, -2, -3 or -25.
-
- # Safety
- conn is a connection.
+/**
+ * Where a transaction is.
+ * Threads: the connection's; blocks never.
+ * Returns one of IC_TRANS_STATE_*; -6 for a stale or foreign handle, -1, -2, -3 or -25.
  */
 int32_t ic_apid_transaction_state(struct IC_APID_CONNECTION *conn, IC_TRANS_ID trans);
 
-/*
- Writes one row in a transaction of its own and waits for the outcome: for tools and tests. Other queries of
- the connection that complete meanwhile are completed as in a poll. The callback and user_ref of args are not used.
- conn: not NULL. query: idle, its rows filled. args: NULL for all defaults. Not in a callback.
- Threads: the connection's; blocks up to wait_ms; calls back for other queries.
- Returns the outcome: 0 or the error of query or transaction; -27 if it is still in flight after wait_ms, then the query
- comes on the executed list later; -4 in a callback; else as ic_apid_conn_write_key.
-
- # Safety
- conn is a connection; args is NULL or valid for the size it says.
+/**
+ * Writes one row in a transaction of its own and waits for the outcome: for tools and tests. Other queries of
+ * the connection that complete meanwhile are completed as in a poll. The callback and user_ref of args are not used.
+ * conn: not NULL. query: idle, its rows filled. args: NULL for all defaults. Not in a callback.
+ * Threads: the connection's; blocks up to wait_ms; calls back for other queries.
+ * Returns the outcome: 0 or the error of query or transaction; -27 if it is still in flight after wait_ms, then the query
+ * comes on the executed list later; -4 in a callback; else as ic_apid_conn_write_key.
  */
 int32_t ic_apid_conn_write_key_sync(struct IC_APID_CONNECTION *conn,
                                     IC_QUERY_ID query,
                                     const struct IC_WRITE_KEY_ARGS *args,
                                     uint32_t wait_ms);
 
-/*
- Reads one row in a transaction of its own and waits for it; 626 if it is not there. As
- ic_apid_conn_write_key_sync otherwise.
-
- # Safety
- conn is a connection; args is NULL or valid for the size it says.
+/**
+ * Reads one row in a transaction of its own and waits for it; 626 if it is not there. As
+ * ic_apid_conn_write_key_sync otherwise.
  */
 int32_t ic_apid_conn_read_key_sync(struct IC_APID_CONNECTION *conn,
                                    IC_QUERY_ID query,
