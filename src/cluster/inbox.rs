@@ -1,23 +1,27 @@
 //! Where receive threads leave pages for the thread that owns a port, and the wake-up between the two.
 //!
-//! State of the wake-up: *awake* (the owner runs; posting costs no system call) or *asleep* (the owner waits on
-//! the condition). The owner turns it to asleep under the lock, after seeing under that same lock that nothing
-//! is there; a poster turns it to awake under the lock, together with its pages, and only then notifies. So a
-//! page is never missed, and a thread that is awake is never woken.
+//! State of the wake-up: *awake* (the owner runs; posting costs no system call), *asleep* (the owner waits on the
+//! condition), or *reading* (the owner has the receive role and waits for its sockets). The owner turns it to
+//! asleep or reading under the lock, after seeing under that same lock that nothing is there; a poster turns it
+//! to awake under the lock, together with its pages, and only then notifies. So a page is never missed, and a
+//! thread that is awake is never woken. What a reading owner routes to itself wakes nobody: it is awake then.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+use super::role::Role;
 use crate::link::page::Page;
 
 /// The inbox of one port.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Inbox {
     state: Mutex<State>,
     wake: Condvar,
     /// Something is in the state: a look that costs no lock.
     ready: AtomicBool,
+    /// The receive role that the owner may borrow.
+    pub role: OnceLock<Arc<Role>>,
 }
 
 #[derive(Debug, Default)]
@@ -25,9 +29,18 @@ struct State {
     pages: Vec<Page>,
     /// Buffers of pages that were read, on their way back to the receive threads.
     spent: Vec<Vec<u32>>,
-    asleep: bool,
+    owner: Owner,
     poked: bool,
     wakeups: u64,
+}
+
+/// What the owner does.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    #[default]
+    Awake,
+    Asleep,
+    Reading,
 }
 
 impl Inbox {
@@ -48,11 +61,35 @@ impl Inbox {
 
     fn wake(&self, mut state: MutexGuard<'_, State>) {
         self.ready.store(true, Ordering::Release);
-        if std::mem::take(&mut state.asleep) {
-            state.wakeups += 1;
-            drop(state);
-            self.wake.notify_one();
+        match std::mem::take(&mut state.owner) {
+            Owner::Awake => {}
+            Owner::Asleep => {
+                state.wakeups += 1;
+                drop(state);
+                self.wake.notify_one();
+            }
+            Owner::Reading => {
+                drop(state);
+                if let Some(role) = self.role.get() {
+                    role.mailbox.wake();
+                }
+            }
         }
+    }
+
+    /// The owner is about to read its sockets; false if something is there already.
+    pub fn start_reading(&self) -> bool {
+        let mut state = self.lock();
+        if self.ready.load(Ordering::Relaxed) {
+            return false;
+        }
+        state.owner = Owner::Reading;
+        true
+    }
+
+    /// The owner has something to route.
+    pub fn stop_reading(&self) {
+        self.lock().owner = Owner::Awake;
     }
 
     /// Takes all pages, and gives buffers back. True if pages came or the inbox was poked. `pages` must be empty.
@@ -81,12 +118,12 @@ impl Inbox {
             if left == Some(Duration::ZERO) {
                 return false;
             }
-            state.asleep = true;
+            state.owner = Owner::Asleep;
             state = match left {
                 Some(left) => self.wake.wait_timeout(state, left).unwrap_or_else(|p| p.into_inner()).0,
                 None => self.wake.wait(state).unwrap_or_else(|p| p.into_inner()),
             };
-            state.asleep = false;
+            state.owner = Owner::Awake;
         }
     }
 
@@ -97,5 +134,11 @@ impl Inbox {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl std::fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Inbox")
     }
 }
