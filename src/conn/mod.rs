@@ -122,6 +122,8 @@ pub struct Connection<T> {
     transid: [u32; 2],
     in_flight: usize,
     next_node: usize,
+    /// A callback has asked for a send: it follows the callbacks, one write per node for all of them.
+    send_asked: bool,
     statistics: Statistics,
 }
 
@@ -161,6 +163,7 @@ impl<T: Copy> Connection<T> {
             transid: [low, high],
             in_flight: 0,
             next_node: block as usize,
+            send_asked: false,
             statistics: Statistics::default(),
             port,
             cluster,
@@ -417,13 +420,16 @@ impl<T: Copy> Connection<T> {
     // Sending and completing.
 
     /// Writes all that was defined, committed and rolled back: one write per data node.
-    pub fn send(&mut self) -> Result<(), i32> {
-        if self.cluster.stopping() {
-            return Ok(());
+    pub fn send(&mut self) {
+        if !self.cluster.stopping() {
+            self.seal_all();
+            self.transmit(|_| true);
         }
-        self.seal_all();
-        self.transmit(|_| true);
-        Ok(())
+    }
+
+    /// A send from within a callback: done by [`Connection::end_poll`], for all callbacks of the poll at once.
+    pub fn send_after_callbacks(&mut self) {
+        self.send_asked = true;
     }
 
     /// Takes replies, waiting at most `wait` for something to complete. How many signals it took. Callbacks that
@@ -459,10 +465,12 @@ impl<T: Copy> Connection<T> {
         Ok(signals)
     }
 
-    /// After a poll and its callbacks: acknowledgements do not stay here while nothing is in flight, for then
+    /// After a poll and its callbacks: a send that they asked for is done, and acknowledgements do not stay here while nothing is in flight, for then
     /// there may be no further send.
     pub fn end_poll(&mut self) {
-        if self.in_flight == 0 {
+        if std::mem::take(&mut self.send_asked) {
+            self.send();
+        } else if self.in_flight == 0 {
             self.transmit(|work| !work.requests);
         }
     }
