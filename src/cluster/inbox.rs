@@ -6,12 +6,13 @@
 //! to awake under the lock, together with its pages, and only then notifies. So a page is never missed, and a
 //! thread that is awake is never woken. What a reading owner routes to itself wakes nobody: it is awake then.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::role::Role;
 use crate::link::page::Page;
+use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard};
 
 /// The inbox of one port.
 #[derive(Default)]
@@ -21,7 +22,7 @@ pub struct Inbox {
     /// Something is in the state: a look that costs no lock.
     ready: AtomicBool,
     /// The receive role that the owner may borrow.
-    pub role: OnceLock<Arc<Role>>,
+    pub role: OnceLock<std::sync::Arc<Role>>,
 }
 
 #[derive(Debug, Default)]
@@ -140,5 +141,86 @@ impl Inbox {
 impl std::fmt::Debug for Inbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Inbox")
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::link::page::Content;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    fn page(generation: u32) -> Page {
+        Page { node: 1, generation, content: Content::LinkLost }
+    }
+
+    /// Whatever the order: every page is taken once, in its order, and the owner does not sleep on one.
+    #[test]
+    fn loom_nothing_is_missed() {
+        loom::model(|| {
+            let inbox = Arc::new(Inbox::default());
+            let poster = {
+                let inbox = inbox.clone();
+                thread::spawn(move || {
+                    for generation in 1..=2 {
+                        inbox.post(&mut vec![page(generation)], &mut Vec::new());
+                    }
+                })
+            };
+            let (mut taken, mut spent) = (Vec::new(), Vec::new());
+            while taken.len() < 2 {
+                let mut pages = Vec::new();
+                if !inbox.take(&mut pages, &mut spent) {
+                    assert!(inbox.wait(None, &mut pages, &mut spent));
+                }
+                taken.extend(pages.into_iter().map(|page| page.generation));
+            }
+            assert_eq!(taken, [1, 2]);
+            poster.join().unwrap();
+        });
+    }
+
+    /// A poke ends a sleep too, and two posters do not lose each other's pages.
+    #[test]
+    fn loom_poke_and_two_posters() {
+        loom::model(|| {
+            let inbox = Arc::new(Inbox::default());
+            let threads: Vec<_> = (0..2)
+                .map(|number| {
+                    let inbox = inbox.clone();
+                    thread::spawn(move || match number {
+                        0 => inbox.post(&mut vec![page(7)], &mut Vec::new()),
+                        _ => inbox.poke(),
+                    })
+                })
+                .collect();
+            let (mut pages, mut spent) = (Vec::new(), Vec::new());
+            let mut rounds = 0;
+            while pages.is_empty() {
+                assert!(inbox.wait(None, &mut pages, &mut spent));
+                rounds += 1;
+            }
+            assert!(rounds <= 2);
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+    }
+
+    /// A page that comes before the owner starts to read its sockets keeps it from reading.
+    #[test]
+    fn loom_reading_does_not_miss_a_page() {
+        loom::model(|| {
+            let inbox = Arc::new(Inbox::default());
+            let poster = {
+                let inbox = inbox.clone();
+                thread::spawn(move || inbox.post(&mut vec![page(1)], &mut Vec::new()))
+            };
+            let started = inbox.start_reading();
+            poster.join().unwrap();
+            let (mut pages, mut spent) = (Vec::new(), Vec::new());
+            // Had it started, the post has turned it awake and would have woken its wait for the sockets.
+            assert!(!started || inbox.lock().owner == Owner::Awake);
+            assert!(inbox.take(&mut pages, &mut spent));
+        });
     }
 }
