@@ -41,6 +41,9 @@ use transaction::{Phase, Record as CoordinatorRecord, Transaction, Wish};
 /// A data node's default receive buffer is as large.
 const MAX_WAITING: usize = 2 << 20;
 
+/// Where KEYINFO starts in the request of a read, which always has two sections.
+const READ_KEY: usize = key_request::SECTION_LENGTHS + 2;
+
 /// What an operation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
@@ -564,6 +567,20 @@ impl<T> Query<T> {
     /// Packs the request of an operation from the query's rows.
     #[inline]
     fn pack(&mut self, sender: u16, id: u32, operation: Operation) -> Result<(), i32> {
+        if let Some(words) = self.key_words
+            && self.template == Some(operation)
+        {
+            // The same read of another key.
+            let key = &mut self.request[READ_KEY..READ_KEY + words];
+            return self.key.overwrite_key(self.key_row.bytes(), key);
+        }
+        self.template = None;
+        self.pack_anew(sender, id, operation)?;
+        self.template = matches!(operation, Operation::Read(_)).then_some(operation);
+        Ok(())
+    }
+
+    fn pack_anew(&mut self, sender: u16, id: u32, operation: Operation) -> Result<(), i32> {
         let info = match operation {
             Operation::Read(mode) => RequestInfo::read(mode),
             Operation::Write(kind, option) => RequestInfo::write(kind, option).queue_on_redo(),
