@@ -127,6 +127,7 @@ pub struct Connection<T> {
     next_node: usize,
     /// A callback has asked for a send: it follows the callbacks, one write per node for all of them.
     send_asked: bool,
+    poll_min: u32,
     statistics: Statistics,
 }
 
@@ -167,6 +168,7 @@ impl<T: Copy> Connection<T> {
             in_flight: 0,
             next_node: block as usize,
             send_asked: false,
+            poll_min: 1,
             statistics: Statistics::default(),
             port,
             cluster,
@@ -435,11 +437,18 @@ impl<T: Copy> Connection<T> {
         self.send_asked = true;
     }
 
+    /// From now on a poll waits until so many operations have completed, instead of one. It does not wait for more
+    /// than are in flight.
+    pub fn set_poll_min(&mut self, completions: u32) {
+        self.poll_min = completions.max(1);
+    }
+
     /// Takes replies, waiting at most `wait` for something to complete. How many signals it took. Callbacks that
     /// are due are handed out by [`Connection::next_callback`].
     pub fn poll(&mut self, wait: Duration) -> Result<u32, i32> {
         let mut signals = 0;
         let mut until = None;
+        let enough = (self.poll_min as usize).min(self.in_flight).max(1) as u64;
         let done = self.statistics.completed;
         loop {
             let before = self.statistics.signals;
@@ -451,15 +460,19 @@ impl<T: Copy> Connection<T> {
             if self.cluster.stopping() {
                 self.stop();
             }
-            if !self.ready.is_empty() || self.statistics.completed != done {
+            let completed = self.statistics.completed - done;
+            if completed >= enough || (completed == 0 && !self.ready.is_empty()) {
                 break;
             }
             if self.cluster.stopping() {
-                return Err(own::NOT_CONNECTED);
+                match completed {
+                    0 => return Err(own::NOT_CONNECTED),
+                    _ => break,
+                }
             }
             // Nothing of ours may lie here while we sleep.
             self.transmit(|work| work.urgent || !work.requests);
-            if (until.is_some() && !came) || wait.is_zero() {
+            if wait.is_zero() || until.is_some_and(|until| !came || Instant::now() >= until) {
                 break;
             }
             until.get_or_insert_with(|| Instant::now() + wait);
