@@ -134,6 +134,8 @@ pub struct Counts {
     pub wrong: u64,
     /// With a temporary error, and were tried again.
     pub temporary: u64,
+    /// The first of those, or 0.
+    pub first_temporary: i32,
     /// With another error.
     pub errors: u64,
     /// The first of those, or 0.
@@ -141,6 +143,13 @@ pub struct Counts {
 }
 
 impl Counts {
+    fn will_retry(&mut self, code: i32) {
+        self.temporary += 1;
+        if self.first_temporary == 0 {
+            self.first_temporary = code;
+        }
+    }
+
     fn failed(&mut self, code: i32) {
         self.errors += 1;
         if self.first_error == 0 {
@@ -155,8 +164,12 @@ impl Counts {
         self.wrong += other.wrong;
         self.temporary += other.temporary;
         self.errors += other.errors;
-        if self.first_error == 0 {
-            self.first_error = other.first_error;
+        for (mine, others) in
+            [(&mut self.first_temporary, other.first_temporary), (&mut self.first_error, other.first_error)]
+        {
+            if *mine == 0 {
+                *mine = others;
+            }
         }
     }
 }
@@ -412,7 +425,7 @@ impl Worker {
             // Its transaction could not be defined to its end, and was counted then.
             ndb::ROLLED_BACK if transaction.again => {}
             _ if is_temporary(error) => {
-                self.counts.temporary += 1;
+                self.counts.will_retry(error);
                 transaction.again = true;
             }
             _ => self.counts.failed(error),
@@ -452,7 +465,7 @@ impl Worker {
     fn start(&mut self, slot: u32) -> Result<(), i32> {
         match self.define(slot) {
             Ok(()) => Ok(()),
-            Err(code) if is_temporary(code) => self.start_again(slot),
+            Err(code) if is_temporary(code) => self.start_again(slot, code),
             Err(code) => Err(code),
         }
     }
@@ -492,8 +505,8 @@ impl Worker {
 
     /// A transaction could not be defined to its end.
     #[cold]
-    fn start_again(&mut self, slot: u32) -> Result<(), i32> {
-        self.counts.temporary += 1;
+    fn start_again(&mut self, slot: u32, code: i32) -> Result<(), i32> {
+        self.counts.will_retry(code);
         let state = &mut self.slots[slot as usize];
         state.again = true;
         if let Some(transaction) = state.transaction.take() {
@@ -552,8 +565,8 @@ mod tests {
         one.failed(233);
         all.add(&Counts { missing: 1, temporary: 2, ..Counts::default() });
         all.add(&one);
-        let expected =
-            Counts { completed: 5, missing: 1, wrong: 0, temporary: 2, errors: 2, first_error: 4012 };
-        assert_eq!(all, expected);
+        let Counts { completed, missing, wrong, temporary, errors, .. } = all;
+        assert_eq!((completed, missing, wrong, temporary, errors), (5, 1, 0, 2, 2));
+        assert_eq!((all.first_error, all.first_temporary), (4012, 0));
     }
 }

@@ -143,9 +143,10 @@ impl fmt::Display for Report {
             "  errors                     {}, missing rows {}, wrong values {}, temporary and retried {}",
             counts.errors, counts.missing, counts.wrong, counts.temporary
         )?;
-        if counts.first_error != 0 {
-            let text = message(counts.first_error).to_string_lossy();
-            write!(f, "\n  first error                {} {text}", counts.first_error)?;
+        for (what, code) in [("error", counts.first_error), ("temporary error", counts.first_temporary)] {
+            if code != 0 {
+                write!(f, "\n  first {what:<20} {code}: {}", message(code).to_string_lossy())?;
+            }
         }
         Ok(())
     }
