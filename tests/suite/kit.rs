@@ -235,9 +235,10 @@ impl User {
         });
     }
 
-    /// Sends, and polls until a transaction is over: its error, and whether it was committed.
+    /// Sends, and polls until a transaction is over and nothing is in flight: rows of committed reads can come
+    /// after the commit. The transaction's error, and whether it was committed.
     pub fn end(&mut self, transaction: u64) -> (i32, bool) {
-        self.send();
+        self.run();
         until("a transaction's end", || {
             self.poll();
             self.outcome(transaction)
@@ -284,13 +285,13 @@ impl User {
 
     /// Commits rows of [`numbers`], whose values are ten times their keys.
     pub fn fill(&mut self, table: &TestTable, keys: impl IntoIterator<Item = u32>) {
+        let failed = self.connection.statistics().failed;
         for key in keys {
             let transaction = self.start();
             self.write(table, transaction, (WriteKind::Write, ABORT), key, 10 * key);
             self.commit(transaction);
             self.connection.close(transaction).unwrap();
         }
-        let failed = self.connection.statistics().failed;
         self.run();
         assert_eq!(self.connection.statistics().failed, failed);
     }

@@ -121,6 +121,33 @@ fn closing_an_open_transaction_frees_its_locks() {
 
 #[test]
 #[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+fn a_commit_that_was_asked_for_is_not_taken_back() {
+    let table = TestTable::numbers("tx_close_asked");
+    let mut user = User::new();
+    // First without a coordinator record, then with one, then behind a batch that is out.
+    for (key, out) in [(0, false), (1, false), (2, true)] {
+        let transaction = user.start();
+        let mut queries = vec![user.insert(&table, transaction, key, 5)];
+        if out {
+            user.send();
+            queries.push(user.insert(&table, transaction, key + 10, 5));
+        }
+        user.commit(transaction);
+        assert_eq!(user.connection.rollback(transaction), Err(own::TRANSACTION_NOT_OPEN));
+        user.connection.close(transaction).unwrap();
+        assert_eq!(user.connection.transaction_error(transaction), Err(own::STALE_TRANSACTION));
+        user.run();
+        assert!(user.errors(&queries).iter().all(|&error| error == 0), "{:?}", user.errors(&queries));
+        until("the commit", || {
+            user.poll();
+            (user.look(&table, key) == Ok(5)).then_some(())
+        });
+    }
+    assert_eq!(user.look(&table, 12), Ok(5));
+}
+
+#[test]
+#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
 fn closing_while_the_commit_is_under_way_leaves_it_be() {
     let table = TestTable::numbers("tx_close_commit");
     let mut user = User::new();
