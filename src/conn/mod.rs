@@ -32,7 +32,7 @@ use crate::dict::table::Table;
 use crate::error::{ndb, own};
 use crate::link::page::Page;
 use crate::wire::block::reference;
-use crate::wire::transaction::{AbortOption, LockMode, RequestInfo, WriteKind, key_request};
+use crate::wire::transaction::{AbortOption, LockMode, RequestInfo, TransId, WriteKind, key_request};
 use query::{Confirmed, Query, State};
 use slots::{NONE, Slots};
 use transaction::{Phase, Record as CoordinatorRecord, Transaction, Wish};
@@ -103,8 +103,9 @@ struct Work {
     seizing: usize,
     /// Seized records and those being seized.
     records: usize,
-    /// Transactions that wait for a record, by slot and generation.
-    waiting: VecDeque<(u32, u32)>,
+    /// Transactions that wait for a record: slot and transaction id. One that was given up after its commit was
+    /// asked for waits on, so the slot's generation does not tell.
+    waiting: VecDeque<(u32, TransId)>,
 }
 
 /// A connection. `T` is what the caller gives with each definition and gets back with its completion.
@@ -384,21 +385,22 @@ impl<T: Copy> Connection<T> {
         Ok(())
     }
 
-    /// Rolls a transaction back that no commit was sent for. Its queries that are not complete end with 4350.
+    /// Rolls a transaction back that no commit was asked for. Its queries that are not complete end with 4350.
     pub fn rollback(&mut self, transaction: u64) -> Result<(), i32> {
         let at = self.transaction_at(transaction)?;
-        if !matches!(self.transactions[at].phase, Phase::Open | Phase::Executing) {
+        if !self.transactions[at].is_open() {
             return Err(own::TRANSACTION_NOT_OPEN);
         }
         self.roll_back(at);
         Ok(())
     }
 
-    /// Gives a transaction up: one that is open is rolled back. Its handle is stale at once.
+    /// Gives a transaction up: one that is open is rolled back, a commit that was asked for goes on. Its handle is
+    /// stale at once.
     #[inline]
     pub fn close(&mut self, transaction: u64) -> Result<(), i32> {
         let at = self.transaction_at(transaction)?;
-        if matches!(self.transactions[at].phase, Phase::Open | Phase::Executing) {
+        if self.transactions[at].is_open() {
             self.roll_back(at);
         }
         let transaction = &mut self.transactions[at];
