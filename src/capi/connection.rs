@@ -156,6 +156,13 @@ impl ApidConnection {
         }
     }
 
+    fn send_after_callbacks(&self) -> Result<(), i32> {
+        self.enter(|inner| {
+            inner.send_after_callbacks();
+            Ok(())
+        })
+    }
+
     fn poll(&self, conn: *mut ApidConnection, wait_ms: u32) -> Result<u32, i32> {
         let signals = self.with_inner(|inner| inner.poll(Duration::from_millis(wait_ms as u64)))?;
         self.run_callbacks(conn);
@@ -292,9 +299,13 @@ pub unsafe extern "C" fn ic_apid_conn_send(conn: *mut ApidConnection, force: boo
         let _ = force;
         // SAFETY: the caller's duty.
         let connection = unsafe { borrow(conn.cast_const()) }?;
-        match connection.enter_alone(|| Ok(connection.with_inner(|inner| inner.send())))? {
+        let sent = connection.enter_alone(|| {
+            connection.with_inner(|inner| inner.send());
+            Ok(())
+        })?;
+        match sent {
             Some(()) => Ok(()),
-            None => connection.enter(|inner| Ok(inner.send_after_callbacks())),
+            None => connection.send_after_callbacks(),
         }
     })
 }
@@ -346,7 +357,7 @@ pub unsafe extern "C" fn ic_apid_conn_flush(
             connection.poll(conn, wait_ms)
         })?;
         if polled.is_none() {
-            connection.enter(|inner| Ok(inner.send_after_callbacks()))?;
+            connection.send_after_callbacks()?;
         }
         if !signals.is_null() {
             // SAFETY: the caller's duty; not NULL.
@@ -488,7 +499,7 @@ unsafe fn row(conn: *mut ApidConnection, query: QueryId, len: *mut u32, key: boo
         connection.enter(|inner| {
             let (key_row, attr_row) = inner.rows(query)?;
             let row = if key { key_row } else { attr_row };
-            match row.len() {
+            match row.size() {
                 0 => Err(own::INVALID_ARGUMENT),
                 length => Ok((row.pointer(), length)),
             }

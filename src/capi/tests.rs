@@ -134,7 +134,8 @@ fn every_export_catches_a_panic() {
     assert_eq!(called, declared);
     std::panic::set_hook(Box::new(|_| ()));
     PANIC.with(|panic| panic.set(true));
-    let failed: Vec<&str> = exports::ALL.iter().filter(|export| !(export.1)()).map(|export| export.0).collect();
+    let failed: Vec<&str> =
+        exports::ALL.iter().filter(|export| !(export.1)()).map(|export| export.0).collect();
     PANIC.with(|panic| panic.set(false));
     let _ = std::panic::take_hook();
     assert!(failed.is_empty(), "{failed:?}");

@@ -3,10 +3,10 @@
 //! Threads of a cluster handle, whatever the number of data nodes: one manager, one connector, one send pool,
 //! and the receive threads (1 by default).
 //!
-//! - the [`manager`] owns every node's state: registration, heartbeats, when to dial;
-//! - the [`connector`] does what blocks: the management session and dialling;
+//! - the `manager` owns every node's state: registration, heartbeats, when to dial;
+//! - the `connector` does what blocks: the management session and dialling;
 //! - a [`receive`] thread reads the links that are spread over it, and routes;
-//! - the [`send_pool`] finishes what a full socket would not take.
+//! - the `send_pool` finishes what a full socket would not take.
 //!
 //! Who owns what: a node's link is written by any thread under the sender's one mutex, read by its receive
 //! thread only, opened by the manager only. Lock order: none of the mutexes here (a sender's, an inbox's, the

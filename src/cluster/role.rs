@@ -5,7 +5,7 @@
 //! gives the receiver back before it returns. Only one receive thread's role can be lent, so none is when there
 //! are several.
 //!
-//! The word [`Role::state`] is one of
+//! The word `Role::state` is one of
 //!
 //! - *dedicated*: the receive thread holds the receiver and reads;
 //! - *wanted by P*: as dedicated, and the port P, whose owner has polled alone for a while, asks for the role.
@@ -135,11 +135,7 @@ impl Role {
         let alone = if waiters & 0xffff_0000 == me { (waiters & 0xffff).min(ALONE) + 1 } else { 1 };
         self.waiters.store(me | alone, Ordering::Relaxed);
         match state & MODE {
-            DEDICATED if alone > ALONE => {
-                if self.change(state, WANTED | block as u32) {
-                    self.mailbox.wake();
-                }
-            }
+            DEDICATED if alone > ALONE && self.change(state, WANTED | block as u32) => self.mailbox.wake(),
             WANTED if state & !MODE != block as u32 => {
                 self.change(state, DEDICATED);
             }

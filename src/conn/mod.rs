@@ -6,17 +6,17 @@
 //! transactions that no commit sealed, and writes the buffers. What a transaction waits for (its coordinator
 //! record, the end of the batch that is out) holds its queries back; they follow from within a poll.
 //!
-//! - [`mod@send`]: packing, coordinator records, the buffers of the nodes;
-//! - [`mod@reply`]: what each reply does, and what the loss of a link does;
-//! - [`query`], [`transaction`], [`slots`], [`row`]: the parts.
+//! - `send`: packing, coordinator records, the buffers of the nodes;
+//! - `reply`: what each reply does, and what the loss of a link does;
+//! - [`query`], [`transaction`], `slots`, [`row`]: the parts.
 //!
 //! Deadlines belong to [`Connection::poll`], which is where time passes; there are none yet.
 
 pub mod query;
-pub mod reply;
+mod reply;
 pub mod row;
-pub mod send;
-pub mod slots;
+mod send;
+mod slots;
 pub mod transaction;
 
 use std::collections::VecDeque;

@@ -218,9 +218,8 @@ impl Record {
     /// Words that every key takes as KEYINFO, if they are always the same number.
     pub fn fixed_key_words(&self) -> Option<usize> {
         let key = self.key.as_deref()?;
-        let words = |field: &Field| {
-            (field.kind == FieldKind::Fixed).then_some((field.size as usize).div_ceil(4))
-        };
+        let words =
+            |field: &Field| (field.kind == FieldKind::Fixed).then_some((field.size as usize).div_ceil(4));
         key.iter().map(words).sum()
     }
 

@@ -198,7 +198,7 @@ impl User {
     }
 
     pub fn send(&mut self) {
-        self.connection.send().unwrap();
+        self.connection.send();
     }
 
     /// One poll, with its callbacks.

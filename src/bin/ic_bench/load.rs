@@ -250,6 +250,11 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// From now on each poll waits for so many completions.
+    pub fn set_poll_min(&mut self, completions: u32) {
+        self.connection.set_poll_min(completions);
+    }
+
     /// A thread's connection with `in_flight` queries, `size` to a transaction.
     pub fn new(
         cluster: &Arc<Cluster>,
@@ -338,7 +343,7 @@ impl Worker {
         if !self.later.is_empty() {
             self.start_later()?;
         }
-        self.connection.send()?;
+        self.connection.send();
         self.connection.poll(POLL)?;
         self.tick();
         while let Some(completion) = self.connection.next_callback() {

@@ -47,6 +47,10 @@ fn measure(load: &Load) -> Result<Report, Error> {
 
 /// Which cluster: the one of the connectstring, else of NDB_CONNECTSTRING, else on this machine.
 fn connect(load: &Load) -> Result<Arc<Cluster>, Error> {
-    let options = cluster::Options { receive_threads: load.receive_threads.into(), ..Default::default() };
+    let options = cluster::Options {
+        receive_threads: load.receive_threads.into(),
+        lend_receive: load.receive == options::Receive::Lent,
+        ..Default::default()
+    };
     Cluster::connect(load.connectstring.as_deref(), &options)
 }

@@ -56,6 +56,12 @@ pub struct Load {
     /// Receive threads of the library
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub receive_threads: u16,
+    /// Who reads the sockets: `lent` to a thread that polls alone, or the receive threads, `dedicated`
+    #[arg(long, value_enum, default_value_t = Receive::Lent)]
+    pub receive: Receive,
+    /// Completions that a poll waits for, at most what is in flight
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub poll_min: u32,
     /// Send at once (today every send is at once)
     #[arg(long)]
     pub force: bool,
@@ -75,6 +81,15 @@ pub enum Operation {
     Write,
     /// Reads and updates, half of each
     Mixed,
+}
+
+/// Who reads the sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Receive {
+    /// A thread that polls alone, else the receive thread
+    Lent,
+    /// The receive threads
+    Dedicated,
 }
 
 /// Which rows.

@@ -37,6 +37,8 @@ impl Report {
                 "keys": name(load.keys),
                 "rows": load.rows,
                 "receive_threads": load.receive_threads,
+                "receive": name(load.receive),
+                "poll_min": load.poll_min,
             }),
             title: title(load),
             counts: Counts::default(),

@@ -61,7 +61,9 @@ fn worker(cluster: &Arc<Cluster>, t9: &T9, load: &Load, number: u16) -> Result<W
         Operation::Write => Mix::Write,
         Operation::Mixed => Mix::ReadAndUpdate,
     };
-    Worker::new(cluster, t9, keys, mix, load.in_flight(), load.transaction_size)
+    let mut worker = Worker::new(cluster, t9, keys, mix, load.in_flight(), load.transaction_size)?;
+    worker.set_poll_min(load.poll_min);
+    Ok(worker)
 }
 
 /// Waits, unless a thread ends before its time.
