@@ -27,7 +27,7 @@ cmake -S "$work/source" -B "$work/build" -DCMAKE_BUILD_TYPE=Release -DWITH_NDB=O
   -DWITH_AUTHENTICATION_WEBAUTHN=OFF -DWITH_MYSQLX=OFF -DWITH_FIDO=none -DWITH_CURL=none -DWITH_NUMA=OFF -DWITH_SYSTEMD=OFF \
   >"$work/cmake.log" 2>&1 || { tail -n 40 "$work/cmake.log" >&2; exit 1; }
 programs=(ndb_mgmd ndbmtd ndb_mgm ndb_waiter ndb_desc ndb_drop_table ndb_select_all flexAsynch)
-cmake --build "$work/build" -j "$(nproc)" --target "${programs[@]}" ndbclient
+cmake --build "$work/build" -j "$(nproc)" --target "${programs[@]}"
 
 mkdir -p "$target/bin" "$target/lib"
 for program in "${programs[@]}"; do
