@@ -587,6 +587,10 @@ typedef struct IC_CONNECT_ARGS {
    */
   uint32_t lend_receive;
   /**
+   * Microseconds that a send without force may be held for company, 0 (not at all) to 1000000.
+   */
+  uint32_t hold_us;
+  /**
    * Milliseconds until a first data node must be usable.
    */
   uint32_t connect_ms;
@@ -728,6 +732,10 @@ typedef struct IC_STATISTICS {
    * Sends that had something for a data node, counted per node.
    */
   uint64_t sends;
+  /**
+   * Those of them that were held for company.
+   */
+  uint64_t held;
   /**
    * Writes to sockets by this connection.
    */
@@ -888,7 +896,7 @@ void ic_connect_args_init(struct IC_CONNECT_ARGS *args,
                           size_t size);
 
 /**
- * Joins a cluster: management server, node id, configuration, connections to the data nodes. Starts 3 threads and
+ * Joins a cluster: management server, node id, configuration, connections to the data nodes. Starts 4 threads and
  * the receive threads.
  * glob: not NULL, not connected. connectstring: as the NDB manual has it; NULL or empty means the environment variable
  * NDB_CONNECTSTRING, then localhost:1186. args: NULL for all defaults.
@@ -1142,7 +1150,8 @@ int32_t ic_apid_conn_free(struct IC_APID_CONNECTION *conn);
 
 /**
  * Sends every query that is defined, every commit and rollback: one write per data node. Without force, a send
- * may be held a moment for company on its link; today none is. In a callback the send follows the poll's callbacks,
+ * may be held for company on its link if the recent past makes company likely, at most hold_us of the connect
+ * arguments; a thread that sends alone is not held. In a callback the send follows the poll's callbacks,
  * so that what all of them define goes out in one write per node.
  * conn: not NULL.
  * Threads: the connection's, also in a callback; blocks never (what a full socket does not take, the library sends later).

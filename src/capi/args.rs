@@ -191,6 +191,8 @@ pub struct ConnectArgs {
     /// 1: a thread that polls alone may read the sockets itself, which saves waking it through the receive
     /// thread; only with one receive thread. 0: the receive threads always read.
     pub lend_receive: u32,
+    /// Microseconds that a send without force may be held for company, 0 (not at all) to 1000000.
+    pub hold_us: u32,
     /// Milliseconds until a first data node must be usable.
     pub connect_ms: u32,
     /// Milliseconds to wait for the other data nodes once one is usable.
@@ -204,6 +206,7 @@ impl SizedStruct for ConnectArgs {
             node_id: 0,
             receive_threads: 1,
             lend_receive: 1,
+            hold_us: 200,
             connect_ms: 30_000,
             grace_ms: 3_000,
         }
@@ -246,6 +249,8 @@ pub struct Statistics {
     pub in_flight: u64,
     /// Sends that had something for a data node, counted per node.
     pub sends: u64,
+    /// Those of them that were held for company.
+    pub held: u64,
     /// Writes to sockets by this connection.
     pub writes: u64,
     /// Pages taken from receive threads.
@@ -267,6 +272,7 @@ impl SizedStruct for Statistics {
             failed: 0,
             in_flight: 0,
             sends: 0,
+            held: 0,
             writes: 0,
             pages: 0,
             signals: 0,

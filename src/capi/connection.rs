@@ -156,9 +156,9 @@ impl ApidConnection {
         }
     }
 
-    fn send_after_callbacks(&self) -> Result<(), i32> {
+    fn send_after_callbacks(&self, force: bool) -> Result<(), i32> {
         self.enter(|inner| {
-            inner.send_after_callbacks();
+            inner.send_after_callbacks(force);
             Ok(())
         })
     }
@@ -188,7 +188,7 @@ impl ApidConnection {
                 return Err(code);
             }
             inner.commit(transaction)?;
-            inner.send();
+            inner.send(true);
             Ok(transaction)
         })?;
         loop {
@@ -284,7 +284,8 @@ pub unsafe extern "C" fn ic_apid_conn_free(conn: *mut ApidConnection) -> i32 {
 }
 
 /// Sends every query that is defined, every commit and rollback: one write per data node. Without force, a send
-/// may be held a moment for company on its link; today none is. In a callback the send follows the poll's callbacks,
+/// may be held for company on its link if the recent past makes company likely, at most hold_us of the connect
+/// arguments; a thread that sends alone is not held. In a callback the send follows the poll's callbacks,
 /// so that what all of them define goes out in one write per node.
 /// conn: not NULL.
 /// Threads: the connection's, also in a callback; blocks never (what a full socket does not take, the library sends later).
@@ -296,16 +297,15 @@ pub unsafe extern "C" fn ic_apid_conn_free(conn: *mut ApidConnection) -> i32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ic_apid_conn_send(conn: *mut ApidConnection, force: bool) -> i32 {
     guard(|| {
-        let _ = force;
         // SAFETY: the caller's duty.
         let connection = unsafe { borrow(conn.cast_const()) }?;
         let sent = connection.enter_alone(|| {
-            connection.with_inner(|inner| inner.send());
+            connection.with_inner(|inner| inner.send(force));
             Ok(())
         })?;
         match sent {
             Some(()) => Ok(()),
-            None => connection.send_after_callbacks(),
+            None => connection.send_after_callbacks(force),
         }
     })
 }
@@ -349,15 +349,14 @@ pub unsafe extern "C" fn ic_apid_conn_flush(
     signals: *mut u32,
 ) -> i32 {
     guard(|| {
-        let _ = force;
         // SAFETY: the caller's duty.
         let connection = unsafe { borrow(conn.cast_const()) }?;
         let polled = connection.enter_alone(|| {
-            connection.with_inner(|inner| inner.send());
+            connection.with_inner(|inner| inner.send(force));
             connection.poll(conn, wait_ms)
         })?;
         if polled.is_none() {
-            connection.send_after_callbacks()?;
+            connection.send_after_callbacks(force)?;
         }
         if !signals.is_null() {
             // SAFETY: the caller's duty; not NULL.
@@ -391,6 +390,7 @@ pub unsafe extern "C" fn ic_apid_conn_statistics(
                 failed: s.failed,
                 in_flight: inner.in_flight() as u64,
                 sends: s.sends,
+                held: s.held,
                 writes: s.writes,
                 pages: s.pages,
                 signals: s.signals,

@@ -64,6 +64,8 @@ pub struct Statistics {
     pub failed: u64,
     /// Sends with something for a node, counted per node.
     pub sends: u64,
+    /// Those of them that were held for company.
+    pub held: u64,
     /// Writes to sockets by this connection.
     pub writes: u64,
     /// Pages taken.
@@ -126,8 +128,8 @@ pub struct Connection<T> {
     transid: [u32; 2],
     in_flight: usize,
     next_node: usize,
-    /// A callback has asked for a send: it follows the callbacks, one write per node for all of them.
-    send_asked: bool,
+    /// A callback has asked for a send, with force or without: it follows the callbacks, one write per node for all of them.
+    send_asked: Option<bool>,
     poll_min: u32,
     statistics: Statistics,
 }
@@ -168,7 +170,7 @@ impl<T: Copy> Connection<T> {
             transid: [low, high],
             in_flight: 0,
             next_node: block as usize,
-            send_asked: false,
+            send_asked: None,
             poll_min: 1,
             statistics: Statistics::default(),
             port,
@@ -426,17 +428,18 @@ impl<T: Copy> Connection<T> {
 
     // Sending and completing.
 
-    /// Writes all that was defined, committed and rolled back: one write per data node.
-    pub fn send(&mut self) {
+    /// Writes all that was defined, committed and rolled back: one write per data node. Without `force` a link may
+    /// hold it for company.
+    pub fn send(&mut self, force: bool) {
         if !self.cluster.stopping() {
             self.seal_all();
-            self.transmit(|_| true);
+            self.transmit(force, |_| true);
         }
     }
 
     /// A send from within a callback: done by [`Connection::end_poll`], for all callbacks of the poll at once.
-    pub fn send_after_callbacks(&mut self) {
-        self.send_asked = true;
+    pub fn send_after_callbacks(&mut self, force: bool) {
+        self.send_asked = Some(self.send_asked.unwrap_or(false) || force);
     }
 
     /// From now on a poll waits until so many operations have completed, instead of one. It does not wait for more
@@ -473,23 +476,23 @@ impl<T: Copy> Connection<T> {
                 }
             }
             // Nothing of ours may lie here while we sleep.
-            self.transmit(|work| work.urgent || !work.requests);
+            self.transmit(false, |work| work.urgent || !work.requests);
             if wait.is_zero() || until.is_some_and(|until| !came || Instant::now() >= until) {
                 break;
             }
             until.get_or_insert_with(|| Instant::now() + wait);
         }
-        self.transmit(|work| work.urgent);
+        self.transmit(false, |work| work.urgent);
         Ok(signals)
     }
 
     /// After a poll and its callbacks: a send that they asked for is done, and acknowledgements do not stay here while nothing is in flight, for then
     /// there may be no further send.
     pub fn end_poll(&mut self) {
-        if std::mem::take(&mut self.send_asked) {
-            self.send();
+        if let Some(force) = self.send_asked.take() {
+            self.send(force);
         } else if self.in_flight == 0 {
-            self.transmit(|work| !work.requests);
+            self.transmit(false, |work| !work.requests);
         }
     }
 
@@ -541,7 +544,7 @@ impl<T: Copy> Connection<T> {
             }
         }
         while self.records.iter().any(|r| matches!(r.usage, transaction::Usage::Busy(_))) {
-            self.transmit(|_| true);
+            self.transmit(true, |_| true);
             let mut pages = std::mem::take(&mut self.pages);
             let came = !self.cluster.stopping() && self.port.take(Some(until), &mut pages);
             self.take_pages(&mut pages);
@@ -552,7 +555,7 @@ impl<T: Copy> Connection<T> {
         }
         self.stop();
         self.release_records();
-        self.transmit(|_| true);
+        self.transmit(true, |_| true);
         self.cluster.next_transaction.store(self.transid[0], Ordering::Relaxed);
     }
 

@@ -198,7 +198,7 @@ impl User {
     }
 
     pub fn send(&mut self) {
-        self.connection.send();
+        self.connection.send(true);
     }
 
     /// One poll, with its callbacks.
@@ -228,7 +228,7 @@ impl User {
 
     /// Sends, and polls until nothing is in flight.
     pub fn run(&mut self) {
-        self.send();
+        self.send(true);
         until("nothing in flight", || {
             self.poll();
             (self.connection.in_flight() == 0).then_some(())

@@ -82,7 +82,7 @@ fn a_rollback_with_operations_out_completes_each_once() {
         user.done.clear();
         let transaction = user.start();
         let mut queries: Vec<_> = (0..8).map(|key| user.insert(&table, transaction, key, round)).collect();
-        user.send();
+        user.send(true);
         // Held back behind the batch that is out.
         queries.extend((8..10).map(|key| user.insert(&table, transaction, key, round)));
         user.connection.rollback(transaction).unwrap();
@@ -110,10 +110,10 @@ fn closing_an_open_transaction_frees_its_locks() {
     user.run();
     user.connection.close(transaction).unwrap();
     assert_eq!(user.connection.commit(transaction), Err(own::STALE_TRANSACTION), "stale at once");
-    user.send();
+    user.send(true);
     let wanting = other.start();
     let read = other.read(&table, wanting, 1, LockMode::Exclusive(ABORT));
-    other.send();
+    other.send(true);
     assert_eq!(other.wait(read), 0);
     assert_eq!(other.found(&table, read), Ok(10), "rolled back");
     assert_eq!(other.commit_and_end(wanting), (0, true));
@@ -129,7 +129,7 @@ fn a_commit_that_was_asked_for_is_not_taken_back() {
         let transaction = user.start();
         let mut queries = vec![user.insert(&table, transaction, key, 5)];
         if out {
-            user.send();
+            user.send(true);
             queries.push(user.insert(&table, transaction, key + 10, 5));
         }
         user.commit(transaction);
@@ -154,7 +154,7 @@ fn closing_while_the_commit_is_under_way_leaves_it_be() {
     let transaction = user.start();
     let query = user.insert(&table, transaction, 1, 5);
     user.commit(transaction);
-    user.send();
+    user.send(true);
     user.connection.close(transaction).unwrap();
     assert_eq!(user.wait(query), 0);
     assert_eq!(user.look(&table, 1), Ok(5));
@@ -172,7 +172,7 @@ fn of_two_writers_the_second_times_out_and_the_first_commits() {
     assert_eq!(first.error(written), 0);
     let waiting = second.start();
     let refused = second.update(&table, waiting, 1, 2);
-    second.send();
+    second.send(true);
     assert_eq!(second.wait(refused), 266);
     assert_eq!(second.outcome(waiting), Some((266, false)));
     assert!(error::is_temporary(266));
@@ -191,7 +191,7 @@ fn a_writer_that_waits_gets_the_lock_when_it_is_free() {
     first.run();
     let waiting = second.start();
     let query = second.read(&table, waiting, 1, LockMode::Exclusive(ABORT));
-    second.send();
+    second.send(true);
     second.poll();
     assert_eq!(second.done.len(), 0);
     assert_eq!(first.commit_and_end(holding), (0, true));
@@ -233,7 +233,7 @@ fn a_failed_transaction_leaves_the_others_of_its_connection_alone() {
             (transaction, query)
         })
         .collect();
-    user.send();
+    user.send(true);
     until("all outcomes", || {
         user.poll();
         all.iter().all(|&(transaction, _)| user.outcome(transaction).is_some()).then_some(())
