@@ -72,7 +72,7 @@ fn no_query_completes_before_the_outcome_of_a_riding_commit() {
     let transaction = user.start();
     let queries: Vec<_> = (0..10).map(|key| user.update(&table, transaction, key, key + 1)).collect();
     user.commit(transaction);
-    user.send(true);
+    user.send();
     // Nine of them are confirmed in three pieces while the tenth waits for its lock.
     until("three confirmations", || {
         user.poll();
@@ -157,13 +157,13 @@ fn a_batch_defined_while_another_is_out_is_held_back_and_done_in_order() {
     user.done.clear();
     let transaction = user.start();
     let mut queries = vec![user.update(&table, transaction, 1, 111)];
-    user.send(true);
+    user.send();
     // The first batch waits for the lock, so these wait here.
     queries.push(user.insert(&table, transaction, 2, 222));
     queries.push(user.update(&table, transaction, 1, 112));
-    user.send(true);
+    user.send();
     queries.push(user.read(&table, transaction, 1, LockMode::Shared(ABORT)));
-    user.send(true);
+    user.send();
     for _ in 0..20 {
         user.poll();
     }
@@ -186,7 +186,7 @@ fn a_commit_asked_for_while_a_batch_is_out_follows_it() {
         let transaction = user.start();
         let key = more as u32;
         let mut queries = vec![user.insert(&table, transaction, key, 5)];
-        user.send(true);
+        user.send();
         if more {
             queries.push(user.insert(&table, transaction, key + 10, 6));
         }

@@ -29,7 +29,7 @@ fn giving_up_a_connection_completes_each_operation_once() {
             }
         }
         if sent {
-            user.send(true);
+            user.send();
         }
         user.connection.finish(Duration::from_secs(30));
         user.take_callbacks();
@@ -91,7 +91,7 @@ fn leaving_the_cluster_completes_what_is_in_flight() {
     };
     // Two that wait for a lock, so that no reply can come before the end; two that are not sent at all.
     let sent = [define(&mut user, 0, true), define(&mut user, 0, false)];
-    user.send(true);
+    user.send();
     let unsent = [define(&mut user, 1, true), define(&mut user, 2, false)];
     assert_eq!(user.connection.in_flight(), 4);
     let before = Instant::now();

@@ -82,7 +82,7 @@ fn a_rollback_with_operations_out_completes_each_once() {
         user.done.clear();
         let transaction = user.start();
         let mut queries: Vec<_> = (0..8).map(|key| user.insert(&table, transaction, key, round)).collect();
-        user.send(true);
+        user.send();
         // Held back behind the batch that is out.
         queries.extend((8..10).map(|key| user.insert(&table, transaction, key, round)));
         user.connection.rollback(transaction).unwrap();
@@ -110,7 +110,7 @@ fn closing_an_open_transaction_frees_its_locks() {
     user.run();
     user.connection.close(transaction).unwrap();
     assert_eq!(user.connection.commit(transaction), Err(own::STALE_TRANSACTION), "stale at once");
-    user.send(true);
+    user.send();
     let wanting = other.start();
     let read = other.read(&table, wanting, 1, LockMode::Exclusive(ABORT));
     other.send(true);
@@ -129,7 +129,7 @@ fn a_commit_that_was_asked_for_is_not_taken_back() {
         let transaction = user.start();
         let mut queries = vec![user.insert(&table, transaction, key, 5)];
         if out {
-            user.send(true);
+            user.send();
             queries.push(user.insert(&table, transaction, key + 10, 5));
         }
         user.commit(transaction);
@@ -154,7 +154,7 @@ fn closing_while_the_commit_is_under_way_leaves_it_be() {
     let transaction = user.start();
     let query = user.insert(&table, transaction, 1, 5);
     user.commit(transaction);
-    user.send(true);
+    user.send();
     user.connection.close(transaction).unwrap();
     assert_eq!(user.wait(query), 0);
     assert_eq!(user.look(&table, 1), Ok(5));
@@ -233,7 +233,7 @@ fn a_failed_transaction_leaves_the_others_of_its_connection_alone() {
             (transaction, query)
         })
         .collect();
-    user.send(true);
+    user.send();
     until("all outcomes", || {
         user.poll();
         all.iter().all(|&(transaction, _)| user.outcome(transaction).is_some()).then_some(())
