@@ -1208,7 +1208,7 @@ int32_t ic_apid_query_create(struct IC_APID_CONNECTION *conn,
 /**
  * Frees a query that is not in flight; also in its own callback. Its rows must not be touched any more.
  * Threads: the connection's; blocks never.
- * Returns 0, -5 for a stale or foreign handle, -6 while it is in flight, -1, -2, -3 or -25.
+ * Returns 0, -5 for a stale or foreign handle, -7 while it is in flight, -1, -2, -3 or -25.
  */
 int32_t ic_apid_query_free(struct IC_APID_CONNECTION *conn,
                            IC_QUERY_ID query);
@@ -1303,7 +1303,7 @@ void ic_read_key_args_init(struct IC_READ_KEY_ARGS *args, size_t size);
  * the key; delete looks at the key row alone.
  * conn: not NULL. args: NULL for all defaults.
  * Threads: the connection's, also in a callback; blocks never.
- * Returns 0; -5 or -7 for a stale or foreign handle of query or transaction (-5 query, -6 transaction); -7 if the query is
+ * Returns 0; -5 for a stale or foreign handle of the query, -6 for one of the transaction; -7 if the query is
  * in flight; -8 if the transaction takes no more work; -11 for a value longer than its column; -12 for a NULL key; -29 if
  * key and row are too large; -22 if the send buffer is full (temporary); 241 if the table must be opened again; -1, -2,
  * -3 or -25.

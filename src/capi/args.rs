@@ -347,6 +347,76 @@ pub struct RecordField {
     pub null_bit: u32,
 }
 
+/// The layout of the public structs on 64-bit systems, which is a part of the ABI; tests/c/layout.c asserts the same
+/// of the header.
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    use std::mem::offset_of;
+
+    assert!(size_of::<WriteKeyArgs>() == 32);
+    assert!(offset_of!(WriteKeyArgs, size) == 0);
+    assert!(offset_of!(WriteKeyArgs, kind) == 8);
+    assert!(offset_of!(WriteKeyArgs, abort_option) == 12);
+    assert!(offset_of!(WriteKeyArgs, callback) == 16);
+    assert!(offset_of!(WriteKeyArgs, user_ref) == 24);
+
+    assert!(size_of::<ReadKeyArgs>() == 32);
+    assert!(offset_of!(ReadKeyArgs, size) == 0);
+    assert!(offset_of!(ReadKeyArgs, kind) == 8);
+    assert!(offset_of!(ReadKeyArgs, abort_option) == 12);
+    assert!(offset_of!(ReadKeyArgs, callback) == 16);
+    assert!(offset_of!(ReadKeyArgs, user_ref) == 24);
+
+    assert!(size_of::<ConnectArgs>() == 32);
+    assert!(offset_of!(ConnectArgs, size) == 0);
+    assert!(offset_of!(ConnectArgs, node_id) == 8);
+    assert!(offset_of!(ConnectArgs, receive_threads) == 12);
+    assert!(offset_of!(ConnectArgs, lend_receive) == 16);
+    assert!(offset_of!(ConnectArgs, connect_ms) == 20);
+    assert!(offset_of!(ConnectArgs, grace_ms) == 24);
+
+    assert!(size_of::<NodeState>() == 24);
+    assert!(offset_of!(NodeState, size) == 0);
+    assert!(offset_of!(NodeState, node_id) == 8);
+    assert!(offset_of!(NodeState, connected) == 12);
+    assert!(offset_of!(NodeState, usable) == 16);
+
+    assert!(size_of::<TableArgs>() == 24);
+    assert!(offset_of!(TableArgs, size) == 0);
+    assert!(offset_of!(TableArgs, logged) == 8);
+    assert!(offset_of!(TableArgs, read_backup) == 12);
+    assert!(offset_of!(TableArgs, fully_replicated) == 16);
+
+    assert!(size_of::<ColumnSpec>() == 40);
+    assert!(offset_of!(ColumnSpec, name) == 0);
+    assert!(offset_of!(ColumnSpec, kind) == 8);
+    assert!(offset_of!(ColumnSpec, length) == 12);
+    assert!(offset_of!(ColumnSpec, precision) == 16);
+    assert!(offset_of!(ColumnSpec, scale) == 20);
+    assert!(offset_of!(ColumnSpec, charset) == 24);
+    assert!(offset_of!(ColumnSpec, flags) == 28);
+    assert!(offset_of!(ColumnSpec, row_bytes) == 32);
+
+    assert!(size_of::<RecordField>() == 24);
+    assert!(offset_of!(RecordField, name) == 0);
+    assert!(offset_of!(RecordField, offset) == 8);
+    assert!(offset_of!(RecordField, null_byte) == 12);
+    assert!(offset_of!(RecordField, null_bit) == 16);
+
+    assert!(size_of::<Statistics>() == 88);
+    assert!(offset_of!(Statistics, size) == 0);
+    assert!(offset_of!(Statistics, defined) == 8);
+    assert!(offset_of!(Statistics, completed) == 16);
+    assert!(offset_of!(Statistics, failed) == 24);
+    assert!(offset_of!(Statistics, in_flight) == 32);
+    assert!(offset_of!(Statistics, sends) == 40);
+    assert!(offset_of!(Statistics, writes) == 48);
+    assert!(offset_of!(Statistics, pages) == 56);
+    assert!(offset_of!(Statistics, signals) == 64);
+    assert!(offset_of!(Statistics, late_replies) == 72);
+    assert!(offset_of!(Statistics, wakeups) == 80);
+};
+
 fn abort_option(number: i32, default: AbortOption) -> Result<AbortOption, i32> {
     match number {
         IC_ABORT_OPTION_DEFAULT => Ok(default),

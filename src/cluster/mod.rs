@@ -179,7 +179,7 @@ impl Cluster {
             threads.receivers.push(mailbox.clone());
             let role = role::Role::new(receiver, mailbox, lends);
             if lends {
-                let _ = self.ports.role.set(role.clone());
+                let _ = self.ports.role.set(Arc::downgrade(&role));
             }
             threads.handles.push(thread(format!("ic-receive-{number}"), self.clone(), move |_| role.run())?);
         }
