@@ -197,7 +197,8 @@ mod tests {
             system: Duration::from_micros(1000),
             voluntary_switches: 9,
         };
-        Report::new(&load, outcomes, Duration::from_millis(500), usage, 400)
+        let writes = outcomes.iter().map(|outcome| outcome.measured.operations).sum::<u64>() / 10;
+        Report::new(&load, outcomes, Duration::from_millis(500), usage, writes)
     }
 
     #[test]
