@@ -84,7 +84,7 @@ pub struct Completion<T> {
 #[derive(Debug)]
 struct Work {
     node: Arc<Node>,
-    /// The generation of the link that everything here belongs to; 0 for none.
+    /// The generation of the link that everything here belongs to; 0 until something was sent or came.
     generation: u32,
     /// Messages for the next write.
     buffer: Vec<u32>,
