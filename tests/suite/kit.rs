@@ -22,7 +22,7 @@ pub const ABORT: AbortOption = AbortOption::AbortOnError;
 pub const IGNORE: AbortOption = AbortOption::IgnoreError;
 
 /// How long a test waits for what must come. Data nodes on a busy machine can be slow.
-const PATIENCE: Duration = Duration::from_secs(4);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The longest wait between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
