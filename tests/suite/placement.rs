@@ -74,7 +74,7 @@ fn missing_rows_among_many_committed_reads_in_flight() {
             for _ in 0..operations_each {
                 let key = random.below(1000) as u32;
                 let query = user.read(&table, transaction, key, LockMode::Committed);
-                let row = if key % 2 == 0 { Ok(10 * key) } else { Err(626) };
+                let row = if key.is_multiple_of(2) { Ok(10 * key) } else { Err(626) };
                 expected.push((query, if commit { row } else { Err(ROLLED_BACK) }));
             }
             if commit {
