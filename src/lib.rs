@@ -28,6 +28,7 @@ pub mod dict;
 pub mod error;
 pub mod link;
 pub mod mgm;
+mod sync;
 #[cfg(feature = "tools")]
 pub mod tools;
 pub mod wire;

@@ -2,6 +2,7 @@
 
 use iclaustron::conn::Operation;
 use iclaustron::dict::client::Client;
+use iclaustron::dict::schema::TableName;
 use iclaustron::dict::table::{MAX_COLUMN_NAME, MAX_INTERNAL_NAME, NewColumn, NewTable};
 use iclaustron::error::{Class, class, own};
 use iclaustron::wire::column::ColumnType;
@@ -17,7 +18,7 @@ fn client() -> Client {
 /// Whether a list of a database's tables has this one.
 fn lists(dictionary: &mut Client, name: &str) -> bool {
     let listed = dictionary.list(Some(DATABASE)).unwrap();
-    listed.iter().any(|(database, table)| database == DATABASE.as_bytes() && table == name.as_bytes())
+    listed.iter().any(|table| table.database == DATABASE.as_bytes() && table.name == name.as_bytes())
 }
 
 #[test]
@@ -118,13 +119,13 @@ fn a_list_in_several_fragments() {
     let tables: Vec<_> = names.iter().map(|name| TestTable::numbers(name)).collect();
     let listed = client().list(None).unwrap();
     for name in &names {
-        let wanted = (DATABASE.as_bytes().to_vec(), name.as_bytes().to_vec());
+        let wanted = TableName { database: DATABASE.into(), name: name.clone().into() };
         assert_eq!(listed.iter().filter(|table| **table == wanted).count(), 1, "{name}");
     }
     assert!(listed.is_sorted());
     drop(tables);
     let listed = client().list(None).unwrap();
-    assert!(!listed.iter().any(|(_, name)| name.starts_with(long.as_bytes())));
+    assert!(!listed.iter().any(|table| table.name.starts_with(long.as_bytes())));
 }
 
 #[test]

@@ -208,7 +208,7 @@ impl User {
     }
 
     pub fn send(&mut self) {
-        self.connection.send().unwrap();
+        self.connection.send();
     }
 
     /// One poll, with its callbacks.
@@ -245,8 +245,8 @@ impl User {
         });
     }
 
-    /// Sends, and polls until a transaction is over and nothing is in flight: rows of committed reads can come
-    /// after the commit. The transaction's error, and whether it was committed.
+    /// Sends, and polls until a transaction is over and nothing is in flight: rows of committed reads can
+    /// come after the commit. The transaction's error, and whether it was committed.
     pub fn end(&mut self, transaction: u64) -> (i32, bool) {
         self.run();
         until("a transaction's end", || {

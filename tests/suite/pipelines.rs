@@ -116,7 +116,7 @@ impl<'a> Pipeline<'a> {
     fn run(mut self, operations: u64) -> (Statistics, HashMap<u32, u64>) {
         (0..IN_FLIGHT).for_each(|at| self.start(at));
         until("the pipeline's end", || {
-            self.connection.send().unwrap();
+            self.connection.send();
             self.connection.poll(Duration::from_millis(50)).unwrap();
             while let Some(completion) = self.connection.next_callback() {
                 self.completed(completion.token);

@@ -1,4 +1,5 @@
-//! Where rows are read: committed reads are answered by the node that has the row, whichever node coordinates.
+//! Where rows are read: committed reads are answered by the node that has the row, whichever node
+//! coordinates.
 
 use iclaustron::conn::Operation;
 use iclaustron::dict::table::NewTable;
