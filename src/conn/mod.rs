@@ -89,7 +89,7 @@ pub struct Completion<T> {
 #[derive(Debug)]
 struct Work {
     node: Arc<Node>,
-    /// The generation of the link that everything here belongs to; 0 for none.
+    /// The generation of the link that everything here belongs to; 0 until something was sent or came.
     generation: u32,
     /// Messages for the next write.
     buffer: Vec<u32>,
@@ -105,8 +105,8 @@ struct Work {
     seizing: usize,
     /// Seized records and those being seized.
     records: usize,
-    /// Transactions that wait for a record: slot and transaction id. One that was given up after its commit was
-    /// asked for waits on, so the slot's generation does not tell.
+    /// Transactions that wait for a record: slot and transaction id. One that was given up after its commit
+    /// was asked for waits on, so the slot's generation does not tell.
     waiting: VecDeque<(u32, TransId)>,
 }
 

@@ -25,7 +25,12 @@ impl<T: Copy> Connection<T> {
         for page in pages.drain(..) {
             self.statistics.pages += 1;
             let Some(node) = self.work.iter().position(|work| work.node.id == page.node) else { continue };
-            if self.work[node].generation == page.generation {
+            let generation = &mut self.work[node].generation;
+            if *generation == 0 {
+                // Rows come from nodes, too, that nothing was sent to.
+                *generation = page.generation;
+            }
+            if *generation == page.generation {
                 match &page.content {
                     Content::LinkLost => self.link_lost(node),
                     Content::Signals(words) => {

@@ -16,6 +16,7 @@ fn giving_up_a_connection_completes_each_operation_once() {
     let table = TestTable::numbers("life_finish");
     for sent in [true, false] {
         let mut user = User::new();
+        user.warm_up(100);
         let mut committing = Vec::new();
         let mut open = Vec::new();
         for key in 0..100 {
@@ -70,6 +71,7 @@ fn leaving_the_cluster_completes_what_is_in_flight() {
     let joined = cluster::join(&Options::default());
     let (definition, incarnation) = table.opened_by(&joined);
     let mut user = User::of(joined.clone());
+    user.warm_up(2);
     let mut holder = User::new();
     holder.fill(&table, [0]);
     let hold = holder.start();
