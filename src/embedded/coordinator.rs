@@ -81,6 +81,7 @@ enum Ending {
 struct Running {
     operation: u32,
     ignore_error: bool,
+    write: bool,
     /// Words of its row, once the primary is done.
     words: Option<u32>,
     /// Backups that have not confirmed.
@@ -277,7 +278,9 @@ impl Coordinator {
             match record.phase {
                 Phase::Idle { .. } => record.begin(request.transid),
                 _ => {
-                    return Err(Fault("TCKEYREQ starts a transaction on a record whose last one is not over"));
+                    return Err(Fault(
+                        "TCKEYREQ starts a transaction on a record whose last one is not over",
+                    ));
                 }
             }
         } else if record.transid != request.transid {
@@ -304,8 +307,8 @@ impl Coordinator {
                 return Err(Fault("TCKEYREQ for a transaction that is committed"));
             }
         }
-        if record.executed {
-            return Err(Fault("TCKEYREQ before the last batch was confirmed"));
+        if record.commit {
+            return Err(Fault("TCKEYREQ behind the one that the commit rides on"));
         }
         if request.info.execute() {
             record.executed = true;
@@ -396,11 +399,11 @@ impl Coordinator {
                     }
                     Ok(_) if record.running.len() >= MAX_OPERATIONS => Err(code::TOO_MANY_OPERATIONS),
                     Ok(node) => {
-                        record.writes |= !matches!(info.kind(), Kind::Read | Kind::ReadExclusive);
                         record.primaries.insert(node);
                         record.running.push(Running {
                             operation: request.operation,
                             ignore_error: info.ignore_error(),
+                            write: !matches!(info.kind(), Kind::Read | Kind::ReadExclusive),
                             words: None,
                             missing: NodeSet::default(),
                             early: NodeSet::default(),
@@ -425,18 +428,17 @@ impl Coordinator {
         result
     }
 
-    /// Goes on when nothing of the batch is under way any more.
+    /// Goes on when nothing is under way any more: confirms what is done, and commits if that is asked for.
     #[inline]
     fn advance(&mut self, connect: u32, wires: &mut Wires) {
         let record = &mut self.records[connect as usize];
-        if record.phase != Phase::Open || !record.executed || !record.running.is_empty() {
+        if record.phase != Phase::Open || !record.running.is_empty() {
             return;
         }
         if record.commit {
             record.ending = Ending::Batch;
             self.commit_now(connect, wires);
-        } else {
-            record.executed = false;
+        } else if std::mem::take(&mut record.executed) || !record.confirmed.is_empty() {
             record.send_confirmations(0, [0; 2], wires);
         }
     }
@@ -460,8 +462,7 @@ impl Coordinator {
     fn committed(&mut self, connect: u32, wires: &mut Wires) {
         let record = &mut self.records[connect as usize];
         record.phase = Phase::Idle { committed: true };
-        let nothing_locked = record.primaries.is_empty();
-        let checkpoint = if nothing_locked { [0; 2] } else { wires.checkpoint() };
+        let checkpoint = if record.writes { wires.checkpoint() } else { [0; 2] };
         match record.ending {
             Ending::Nothing => self.free_record(connect),
             Ending::Commit => {
@@ -567,11 +568,11 @@ impl Coordinator {
                 self.abort(request.connect, 0, wires);
             }
             Phase::Aborting => record.ending = Ending::Rollback,
-            Phase::Aborted | Phase::Idle { committed: false } => {
+            Phase::Aborted | Phase::Idle { .. } => {
                 record.phase = Phase::Idle { committed: false };
                 wires.coordinator(record.reference, gsn::TCROLLBACKCONF, &[record.client_id, a, b]);
             }
-            Phase::Committing | Phase::Idle { committed: true } => {
+            Phase::Committing => {
                 let data = [record.client_id, a, b, code::TOO_LATE as u32, 0];
                 wires.coordinator(record.reference, gsn::TCROLLBACKREF, &data);
             }
@@ -610,6 +611,7 @@ impl Coordinator {
                 let Some((record, at)) = self.running(&tag) else { return };
                 let running = &mut record.running[at];
                 running.words = Some(words);
+                record.writes |= running.write;
                 backups.iter().for_each(|node| record.backups.insert(node));
                 running.early.iter().for_each(|node| backups.remove(node));
                 // A starting node is told rows, but what it says does not count yet.
