@@ -88,7 +88,12 @@ impl Session {
         self.connection.send().unwrap();
         let mut left = count;
         while left > 0 {
-            assert!(Instant::now() < until, "no reply");
+            assert!(
+                Instant::now() < until,
+                "no reply: {left} of {count}, {:?}, {:?}",
+                self.queries[..count].iter().map(|q| self.connection.query_state(*q)).collect::<Vec<_>>(),
+                self.connection.statistics()
+            );
             self.connection.poll(Duration::from_millis(100)).unwrap();
             while self.connection.next_executed().is_some() {
                 left -= 1;

@@ -677,12 +677,19 @@ impl Coordinator {
         record.waiting.is_empty()
     }
 
-    /// Aborts transactions that have waited too long.
-    pub fn time_out(&mut self, wires: &mut Wires) {
-        for connect in 0..self.records.len() as u32 {
-            let record = &self.records[connect as usize];
-            let waits = record.client != 0 && record.phase == Phase::Open && !record.running.is_empty();
-            if waits && self.now.duration_since(record.touched) > self.lock_timeout {
+    /// Aborts transactions that have waited too long. Nodes take turns, the one that has waited longest first, so
+    /// that of those that wait for each other only one is aborted; what waits twice as long needs no turn.
+    pub fn time_out(&mut self, mut turn: impl FnMut() -> bool, wires: &mut Wires) {
+        let waits =
+            |record: &Record| record.client != 0 && record.phase == Phase::Open && !record.running.is_empty();
+        let records = (0u32..).zip(&self.records).filter(|(_, record)| waits(record));
+        let mut late: Vec<_> = records
+            .map(|(connect, record)| (self.now.saturating_duration_since(record.touched), connect))
+            .filter(|(waited, _)| *waited > self.lock_timeout)
+            .collect();
+        late.sort_unstable_by_key(|&(waited, _)| std::cmp::Reverse(waited));
+        for (waited, connect) in late {
+            if waited > 2 * self.lock_timeout || turn() {
                 self.abort(connect, code::LOCK_TIMEOUT, wires);
             }
         }

@@ -29,7 +29,7 @@ use crate::wire::{NodeId, gsn};
 const LISTENER: Token = Token(usize::MAX);
 const WAKE: Token = Token(usize::MAX - 1);
 /// Between two looks at what may have timed out.
-const TICK: Duration = Duration::from_millis(50);
+const TICK: Duration = Duration::from_millis(20);
 /// Reads of one link in a round.
 const READS_A_ROUND: usize = 4;
 /// Connections that have not said who they are.
@@ -576,7 +576,8 @@ impl Node {
     // The end of a round.
 
     fn tick(&mut self) {
-        self.coordinator.time_out(&mut self.wires);
+        let shared = &self.shared;
+        self.coordinator.time_out(|| shared.take_turn(), &mut self.wires);
         let now = self.coordinator.now;
         for slot in 0..self.links.len() {
             let Some(Some(link)) = self.links.get(slot) else { continue };

@@ -2,7 +2,7 @@
 //! dictionary, and the faults that were asked for. Node ids are given out as the notes on the protocol say:
 //! reserved for a while, taken when a link is accepted, free again a few seconds after the last one closed.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,8 @@ use crate::wire::registration::NodeSet;
 
 /// How long a node id is kept for a client that has not connected.
 const RESERVED: Duration = Duration::from_secs(20);
+/// Between two aborts of transactions that have waited too long: the next one may no longer wait.
+const TURN: u64 = 60;
 /// Lines of the log that are kept.
 const MAX_LOG: usize = 1000;
 
@@ -35,6 +37,8 @@ pub struct Shared {
     /// Where global checkpoints begin.
     pub started: Instant,
     clients: Mutex<Vec<Client>>,
+    /// When a node last aborted a transaction that had waited too long, in milliseconds.
+    turn: AtomicU64,
     log: Mutex<Vec<String>>,
 }
 
@@ -119,6 +123,7 @@ impl Shared {
             faults: Faults::default(),
             stopping: AtomicBool::new(false),
             started: Instant::now(),
+            turn: AtomicU64::new(0),
             log: Mutex::new(Vec::new()),
             options,
         }
@@ -274,6 +279,14 @@ impl Shared {
         let clients = self.clients();
         let linked = clients.iter().zip(self.api_ids()).filter(|(client, _)| client.connected.contains(node));
         linked.map(|(_, id)| id).collect()
+    }
+
+    /// Whether a transaction that has waited too long may be aborted now.
+    pub fn take_turn(&self) -> bool {
+        let now = self.started.elapsed().as_millis() as u64;
+        let last = self.turn.load(Ordering::Relaxed);
+        now >= last + TURN
+            && self.turn.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// The global checkpoint of now: its number, and its part.
