@@ -1,9 +1,15 @@
-//! Gives the shared library its soname. The C header is committed, not built: see tests/header.rs.
+//! Gives the shared library its soname, and tells the tests whether a real cluster can be started. The C header is
+//! committed, not built: see tests/header.rs.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         let abi = std::env::var("CARGO_PKG_VERSION_MAJOR").unwrap_or_default();
         println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libiclaustron.so.{abi}");
+    }
+    println!("cargo:rerun-if-env-changed=IC_NDB_HOME");
+    println!("cargo:rustc-check-cfg=cfg(real_cluster)");
+    if std::env::var_os("IC_NDB_HOME").is_some() {
+        println!("cargo:rustc-cfg=real_cluster");
     }
 }

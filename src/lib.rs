@@ -31,6 +31,7 @@ pub mod embedded;
 pub mod error;
 pub mod link;
 pub mod mgm;
+mod sync;
 #[cfg(feature = "tools")]
 pub mod tools;
 pub mod wire;

@@ -582,6 +582,11 @@ typedef struct IC_CONNECT_ARGS {
    */
   uint32_t receive_threads;
   /**
+   * 1: a thread that polls alone may read the sockets itself, which saves waking it through the receive
+   * thread; only with one receive thread. 0: the receive threads always read.
+   */
+  uint32_t lend_receive;
+  /**
    * Milliseconds until a first data node must be usable.
    */
   uint32_t connect_ms;
@@ -1137,7 +1142,8 @@ int32_t ic_apid_conn_free(struct IC_APID_CONNECTION *conn);
 
 /**
  * Sends every query that is defined, every commit and rollback: one write per data node. Without force, a send
- * may be held a moment for company on its link; today none is.
+ * may be held a moment for company on its link; today none is. In a callback the send follows the poll's callbacks,
+ * so that what all of them define goes out in one write per node.
  * conn: not NULL.
  * Threads: the connection's, also in a callback; blocks never (what a full socket does not take, the library sends later).
  * Returns 0; -1, -2, -3 or -25 if the connection cannot be used. What a lost link takes with it comes back as

@@ -188,6 +188,9 @@ pub struct ConnectArgs {
     pub node_id: u32,
     /// Receive threads, 1 to 64.
     pub receive_threads: u32,
+    /// 1: a thread that polls alone may read the sockets itself, which saves waking it through the receive
+    /// thread; only with one receive thread. 0: the receive threads always read.
+    pub lend_receive: u32,
     /// Milliseconds until a first data node must be usable.
     pub connect_ms: u32,
     /// Milliseconds to wait for the other data nodes once one is usable.
@@ -200,6 +203,7 @@ impl SizedStruct for ConnectArgs {
             size: size_of::<Self>(),
             node_id: 0,
             receive_threads: 1,
+            lend_receive: 1,
             connect_ms: 30_000,
             grace_ms: 3_000,
         }

@@ -156,6 +156,13 @@ impl ApidConnection {
         }
     }
 
+    fn send_after_callbacks(&self) -> Result<(), i32> {
+        self.enter(|inner| {
+            inner.send_after_callbacks();
+            Ok(())
+        })
+    }
+
     fn poll(&self, conn: *mut ApidConnection, wait_ms: u32) -> Result<u32, i32> {
         let signals = self.with_inner(|inner| inner.poll(Duration::from_millis(wait_ms as u64)))?;
         self.run_callbacks(conn);
@@ -181,7 +188,7 @@ impl ApidConnection {
                 return Err(code);
             }
             inner.commit(transaction)?;
-            inner.send()?;
+            inner.send();
             Ok(transaction)
         })?;
         loop {
@@ -277,7 +284,8 @@ pub unsafe extern "C" fn ic_apid_conn_free(conn: *mut ApidConnection) -> i32 {
 }
 
 /// Sends every query that is defined, every commit and rollback: one write per data node. Without force, a send
-/// may be held a moment for company on its link; today none is.
+/// may be held a moment for company on its link; today none is. In a callback the send follows the poll's callbacks,
+/// so that what all of them define goes out in one write per node.
 /// conn: not NULL.
 /// Threads: the connection's, also in a callback; blocks never (what a full socket does not take, the library sends later).
 /// Returns 0; -1, -2, -3 or -25 if the connection cannot be used. What a lost link takes with it comes back as
@@ -291,10 +299,13 @@ pub unsafe extern "C" fn ic_apid_conn_send(conn: *mut ApidConnection, force: boo
         let _ = force;
         // SAFETY: the caller's duty.
         let connection = unsafe { borrow(conn.cast_const()) }?;
-        match connection.enter_alone(|| connection.with_inner(|inner| inner.send()))? {
+        let sent = connection.enter_alone(|| {
+            connection.with_inner(|inner| inner.send());
+            Ok(())
+        })?;
+        match sent {
             Some(()) => Ok(()),
-            // In a callback: what it defines goes out with the send that follows the poll, in one write.
-            None => connection.enter(|inner| inner.send()),
+            None => connection.send_after_callbacks(),
         }
     })
 }
@@ -342,11 +353,11 @@ pub unsafe extern "C" fn ic_apid_conn_flush(
         // SAFETY: the caller's duty.
         let connection = unsafe { borrow(conn.cast_const()) }?;
         let polled = connection.enter_alone(|| {
-            connection.with_inner(|inner| inner.send())?;
+            connection.with_inner(|inner| inner.send());
             connection.poll(conn, wait_ms)
         })?;
         if polled.is_none() {
-            connection.enter(|inner| inner.send())?;
+            connection.send_after_callbacks()?;
         }
         if !signals.is_null() {
             // SAFETY: the caller's duty; not NULL.
@@ -488,7 +499,7 @@ unsafe fn row(conn: *mut ApidConnection, query: QueryId, len: *mut u32, key: boo
         connection.enter(|inner| {
             let (key_row, attr_row) = inner.rows(query)?;
             let row = if key { key_row } else { attr_row };
-            match row.len() {
+            match row.size() {
                 0 => Err(own::INVALID_ARGUMENT),
                 length => Ok((row.pointer(), length)),
             }

@@ -103,6 +103,11 @@ impl Shared {
                 threads @ 1..=64 => threads as usize,
                 _ => return Err(own::INVALID_ARGUMENT),
             },
+            lend_receive: match args.lend_receive {
+                0 => false,
+                1 => true,
+                _ => return Err(own::INVALID_ARGUMENT),
+            },
             connect_limit: Duration::from_millis(args.connect_ms as u64),
             grace: Duration::from_millis(args.grace_ms as u64),
         };

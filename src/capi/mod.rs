@@ -1,6 +1,6 @@
 //! The C ABI: checks arguments, calls, translates errors. No logic of its own.
 //!
-//! One rule for every export: it runs inside [`guard`], so that no panic crosses the boundary; pointers are
+//! One rule for every export: it runs inside `guard`, so that no panic crosses the boundary; pointers are
 //! checked for NULL and, where they are handles, for their kind; outputs are written only on success.
 //!
 //! - [`args`]: argument structs that begin with their size, and their constants;

@@ -373,7 +373,7 @@ pub unsafe extern "C" fn ic_apid_table_list(
             return Err(own::INVALID_ARGUMENT);
         }
         let found = shared.with_dictionary(|client| client.list(database))?;
-        let tables = found.iter().map(|(database, name)| (c_string(database), c_string(name))).collect();
+        let tables = found.iter().map(|table| (c_string(&table.database), c_string(&table.name))).collect();
         let handle = give(TableList { kind: AtomicU32::new(TableList::KIND), tables });
         // SAFETY: the caller's duty; not NULL.
         unsafe { put(list, handle) }

@@ -9,7 +9,6 @@ use mio::{Poll, Token, Waker};
 pub const WAKE: Token = Token(usize::MAX);
 
 /// Where others leave orders for the thread that owns a [`Poll`].
-#[derive(Debug)]
 pub struct Mailbox<T> {
     orders: Mutex<Vec<T>>,
     waker: Waker,
@@ -25,6 +24,11 @@ impl<T> Mailbox<T> {
     /// Leaves an order.
     pub fn give(&self, order: T) {
         self.orders.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(order);
+        self.wake();
+    }
+
+    /// Wakes the thread without an order.
+    pub fn wake(&self) {
         // It fails only when the counter behind it is full, and then the thread wakes anyway.
         let _ = self.waker.wake();
     }
@@ -32,5 +36,11 @@ impl<T> Mailbox<T> {
     /// Takes all orders.
     pub fn take(&self) -> Vec<T> {
         std::mem::take(&mut self.orders.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+}
+
+impl<T> std::fmt::Debug for Mailbox<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Mailbox")
     }
 }

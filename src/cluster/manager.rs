@@ -6,7 +6,7 @@
 //! a poke when the connector has an outcome.
 //!
 //! The place of what tells a failed node from an expelled client (asking for the node id again after losing all
-//! links, taking NODE_FAILREP into account before work goes on) is [`Manager::link_lost`]; today a lost link is
+//! links, taking NODE_FAILREP into account before work goes on) is `Manager::link_lost`; today a lost link is
 //! dialled again under the same node id, and BYE answers space the attempts out.
 
 use std::sync::Arc;

@@ -3,10 +3,10 @@
 //! Threads of a cluster handle, whatever the number of data nodes: one manager, one connector, one send pool,
 //! and the receive threads (1 by default).
 //!
-//! - the [`manager`] owns every node's state: registration, heartbeats, when to dial;
-//! - the [`connector`] does what blocks: the management session and dialling;
+//! - the `manager` owns every node's state: registration, heartbeats, when to dial;
+//! - the `connector` does what blocks: the management session and dialling;
 //! - a [`receive`] thread reads the links that are spread over it, and routes;
-//! - the [`send_pool`] finishes what a full socket would not take.
+//! - the `send_pool` finishes what a full socket would not take.
 //!
 //! Who owns what: a node's link is written by any thread under the sender's one mutex, read by its receive
 //! thread only, opened by the manager only. Lock order: none of the mutexes here (a sender's, an inbox's, the
@@ -20,6 +20,7 @@ mod manager;
 pub mod node;
 pub mod port;
 pub mod receive;
+pub mod role;
 mod send_pool;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -42,6 +43,8 @@ pub struct Options {
     pub node_id: Option<NodeId>,
     /// Receive threads, at least 1.
     pub receive_threads: usize,
+    /// Whether a thread that polls alone may borrow the receive role; only with one receive thread.
+    pub lend_receive: bool,
     /// Until when a first data node must be usable.
     pub connect_limit: Duration,
     /// How long to wait for the other data nodes once one is usable.
@@ -53,6 +56,7 @@ impl Default for Options {
         Options {
             node_id: None,
             receive_threads: 1,
+            lend_receive: true,
             connect_limit: Duration::from_secs(30),
             grace: Duration::from_secs(3),
         }
@@ -102,18 +106,6 @@ struct Threads {
     send_pool: Option<Arc<Mailbox<send_pool::Order>>>,
 }
 
-impl std::fmt::Debug for Mailbox<receive::Order> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Mailbox")
-    }
-}
-
-impl std::fmt::Debug for Mailbox<send_pool::Order> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Mailbox")
-    }
-}
-
 impl Cluster {
     /// Joins the cluster: management session, node id, configuration, links, registration. Returns when data
     /// nodes are usable as `options` ask.
@@ -159,7 +151,7 @@ impl Cluster {
             threads: Mutex::default(),
             process: std::process::id(),
         });
-        match cluster.spawn(session, options.receive_threads.max(1)) {
+        match cluster.spawn(session, options) {
             Ok(()) => Ok(cluster),
             Err(e) => {
                 cluster.disconnect();
@@ -168,16 +160,20 @@ impl Cluster {
         }
     }
 
-    fn spawn(self: &Arc<Self>, session: mgm::Session, receive_threads: usize) -> std::io::Result<()> {
+    fn spawn(self: &Arc<Self>, session: mgm::Session, options: &Options) -> std::io::Result<()> {
         let mut threads = self.threads();
         let mut receivers = Vec::new();
+        let receive_threads = options.receive_threads.max(1);
+        let lends = options.lend_receive && receive_threads == 1;
         for number in 0..receive_threads {
             let (receiver, mailbox) = receive::Receiver::new(self.ports.clone())?;
             receivers.push(mailbox.clone());
-            threads.receivers.push(mailbox);
-            threads
-                .handles
-                .push(thread(format!("ic-receive-{number}"), self.clone(), move |_| receiver.run())?);
+            threads.receivers.push(mailbox.clone());
+            let role = role::Role::new(receiver, mailbox, lends);
+            if lends {
+                let _ = self.ports.role.set(role.clone());
+            }
+            threads.handles.push(thread(format!("ic-receive-{number}"), self.clone(), move |_| role.run())?);
         }
         let (pool, pool_mailbox) = send_pool::SendPool::new()?;
         threads.send_pool = Some(pool_mailbox.clone());

@@ -2,11 +2,12 @@
 //! Connections, the dictionary and the manager are its users.
 
 use std::sync::Arc;
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::{OnceLock, RwLock};
+use std::time::{Duration, Instant};
 
 use super::inbox::Inbox;
+use super::role::Role;
 use crate::link::page::{Content, Page};
 use crate::wire::NodeId;
 use crate::wire::block::MIN_API_BLOCK;
@@ -18,11 +19,12 @@ use crate::wire::signal::Signal;
 pub const MAX_PORTS: usize = 4096;
 
 /// The block numbers in use and their inboxes. Looked up by receive threads once per round.
-#[derive(Debug)]
 pub struct Ports {
     inboxes: RwLock<Vec<Option<Arc<Inbox>>>>,
     /// Counts port openings; a number is taken again as late as possible.
     opened: AtomicU64,
+    /// The receive role that ports may borrow, if it is the only one.
+    pub role: OnceLock<Arc<Role>>,
     /// Signals for ports that are closed, and the cluster manager's own.
     pub manager: Arc<Inbox>,
 }
@@ -32,6 +34,7 @@ impl Default for Ports {
         Ports {
             inboxes: RwLock::new(vec![None; MAX_PORTS]),
             opened: AtomicU64::new(0),
+            role: OnceLock::new(),
             manager: Arc::default(),
         }
     }
@@ -55,6 +58,9 @@ impl Ports {
         let start = self.opened.fetch_add(1, Ordering::Relaxed) as usize;
         let slot = (0..MAX_PORTS).map(|i| (start + i) % MAX_PORTS).find(|&i| inboxes[i].is_none())?;
         let inbox = Arc::<Inbox>::default();
+        if let Some(role) = self.role.get() {
+            let _ = inbox.role.set(role.clone());
+        }
         inboxes[slot] = Some(inbox.clone());
         Some(Port::new(MIN_API_BLOCK + slot as u16, inbox, Some(self.clone())))
     }
@@ -68,6 +74,12 @@ impl Ports {
     pub fn poke_all(&self) {
         self.inboxes().iter().flatten().for_each(|inbox| inbox.poke());
         self.manager.poke();
+    }
+}
+
+impl std::fmt::Debug for Ports {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Ports")
     }
 }
 
@@ -98,11 +110,28 @@ impl Port {
         &self.inbox
     }
 
-    /// Takes what is there, waiting until `until` if given, else not at all. `pages` must be empty.
+    /// Takes what is there, waiting until `until` if given, else not at all. `pages` must be empty. A port that
+    /// the receive role is lent to reads the sockets itself.
     pub fn take(&mut self, until: Option<Instant>, pages: &mut Vec<Page>) -> bool {
-        match until {
-            None => self.inbox.take(pages, &mut self.spent),
-            Some(_) => self.inbox.wait(until, pages, &mut self.spent),
+        loop {
+            if self.inbox.take(pages, &mut self.spent) {
+                return true;
+            }
+            let borrowed = self.inbox.role.get().and_then(|role| Some((role, role.borrow(self.block)?)));
+            let Some((role, mut receiver)) = borrowed else {
+                return until.is_some() && self.inbox.wait(until, pages, &mut self.spent);
+            };
+            let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+            if self.inbox.start_reading() {
+                let goes_on = receiver.borrowed_round(left, || self.inbox.stop_reading());
+                drop(receiver);
+                if !goes_on {
+                    role.recall();
+                }
+            }
+            if left.is_zero() {
+                return self.inbox.take(pages, &mut self.spent);
+            }
         }
     }
 

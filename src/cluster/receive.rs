@@ -47,6 +47,7 @@ pub struct Receiver {
     links: Vec<Option<Link>>,
     /// Links that may have more to read.
     unread: Vec<usize>,
+    stopped: bool,
     router: Router,
 }
 
@@ -68,24 +69,33 @@ impl Receiver {
             mailbox: mailbox.clone(),
             links: Vec::new(),
             unread: Vec::new(),
+            stopped: false,
             router: Router::new(ports),
         };
         Ok((receiver, mailbox))
     }
 
-    /// The body of a receive thread.
-    pub fn run(mut self) {
-        while self.round(None) {}
-    }
-
     /// Waits until something can be read, at most `wait`, reads each ready link, and posts. False at the end.
     pub fn round(&mut self, wait: Option<Duration>) -> bool {
+        self.wait(wait) && self.read_and_post()
+    }
+
+    /// As [`Receiver::round`], by a borrower: `awake` is called between the wait and the rest.
+    pub fn borrowed_round(&mut self, wait: Duration, awake: impl FnOnce()) -> bool {
+        let waited = self.wait(Some(wait));
+        awake();
+        waited && self.read_and_post()
+    }
+
+    fn wait(&mut self, wait: Option<Duration>) -> bool {
         let wait = if self.unread.is_empty() { wait } else { Some(Duration::ZERO) };
-        if let Err(e) = self.poll.poll(&mut self.events, wait)
-            && e.kind() != io::ErrorKind::Interrupted
-        {
-            return false;
+        match self.poll.poll(&mut self.events, wait) {
+            Err(e) if e.kind() != io::ErrorKind::Interrupted => false,
+            _ => !self.stopped,
         }
+    }
+
+    fn read_and_post(&mut self) -> bool {
         let mut ready = std::mem::take(&mut self.unread);
         let mut orders = false;
         for event in &self.events {
@@ -110,7 +120,10 @@ impl Receiver {
     fn obey(&mut self) -> bool {
         for order in self.mailbox.take() {
             match order {
-                Order::Stop => return false,
+                Order::Stop => {
+                    self.stopped = true;
+                    return false;
+                }
                 Order::Add(mut reader, node) => {
                     let slot = match self.links.iter().position(Option::is_none) {
                         Some(slot) => slot,

@@ -6,17 +6,17 @@
 //! transactions that no commit sealed, and writes the buffers. What a transaction waits for (its coordinator
 //! record, the end of the batch that is out) holds its queries back; they follow from within a poll.
 //!
-//! - [`mod@send`]: packing, coordinator records, the buffers of the nodes;
-//! - [`mod@reply`]: what each reply does, and what the loss of a link does;
-//! - [`query`], [`transaction`], [`slots`], [`row`]: the parts.
+//! - `send`: packing, coordinator records, the buffers of the nodes;
+//! - `reply`: what each reply does, and what the loss of a link does;
+//! - [`query`], [`transaction`], `slots`, [`row`]: the parts.
 //!
 //! Deadlines belong to [`Connection::poll`], which is where time passes; there are none yet.
 
 pub mod query;
-pub mod reply;
+mod reply;
 pub mod row;
-pub mod send;
-pub mod slots;
+mod send;
+mod slots;
 pub mod transaction;
 
 use std::collections::VecDeque;
@@ -32,7 +32,7 @@ use crate::dict::table::Table;
 use crate::error::{ndb, own};
 use crate::link::page::Page;
 use crate::wire::block::reference;
-use crate::wire::transaction::{AbortOption, LockMode, RequestInfo, WriteKind, key_request};
+use crate::wire::transaction::{AbortOption, LockMode, RequestInfo, TransId, WriteKind, key_request};
 use query::{Confirmed, Query, State};
 use slots::{NONE, Slots};
 use transaction::{Phase, Record as CoordinatorRecord, Transaction, Wish};
@@ -40,6 +40,9 @@ use transaction::{Phase, Record as CoordinatorRecord, Transaction, Wish};
 /// Bytes that may wait for a node, in the connection and on the link together, before a definition is refused.
 /// A data node's default receive buffer is as large.
 const MAX_WAITING: usize = 2 << 20;
+
+/// Where KEYINFO starts in the request of a read, which always has two sections.
+const READ_KEY: usize = key_request::SECTION_LENGTHS + 2;
 
 /// What an operation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,8 +103,9 @@ struct Work {
     seizing: usize,
     /// Seized records and those being seized.
     records: usize,
-    /// Transactions that wait for a record, by slot and generation.
-    waiting: VecDeque<(u32, u32)>,
+    /// Transactions that wait for a record: slot and transaction id. One that was given up after its commit was
+    /// asked for waits on, so the slot's generation does not tell.
+    waiting: VecDeque<(u32, TransId)>,
 }
 
 /// A connection. `T` is what the caller gives with each definition and gets back with its completion.
@@ -122,6 +126,9 @@ pub struct Connection<T> {
     transid: [u32; 2],
     in_flight: usize,
     next_node: usize,
+    /// A callback has asked for a send: it follows the callbacks, one write per node for all of them.
+    send_asked: bool,
+    poll_min: u32,
     statistics: Statistics,
 }
 
@@ -161,6 +168,8 @@ impl<T: Copy> Connection<T> {
             transid: [low, high],
             in_flight: 0,
             next_node: block as usize,
+            send_asked: false,
+            poll_min: 1,
             statistics: Statistics::default(),
             port,
             cluster,
@@ -376,21 +385,22 @@ impl<T: Copy> Connection<T> {
         Ok(())
     }
 
-    /// Rolls a transaction back that no commit was sent for. Its queries that are not complete end with 4350.
+    /// Rolls a transaction back that no commit was asked for. Its queries that are not complete end with 4350.
     pub fn rollback(&mut self, transaction: u64) -> Result<(), i32> {
         let at = self.transaction_at(transaction)?;
-        if !matches!(self.transactions[at].phase, Phase::Open | Phase::Executing) {
+        if !self.transactions[at].is_open() {
             return Err(own::TRANSACTION_NOT_OPEN);
         }
         self.roll_back(at);
         Ok(())
     }
 
-    /// Gives a transaction up: one that is open is rolled back. Its handle is stale at once.
+    /// Gives a transaction up: one that is open is rolled back, a commit that was asked for goes on. Its handle is
+    /// stale at once.
     #[inline]
     pub fn close(&mut self, transaction: u64) -> Result<(), i32> {
         let at = self.transaction_at(transaction)?;
-        if matches!(self.transactions[at].phase, Phase::Open | Phase::Executing) {
+        if self.transactions[at].is_open() {
             self.roll_back(at);
         }
         let transaction = &mut self.transactions[at];
@@ -417,13 +427,22 @@ impl<T: Copy> Connection<T> {
     // Sending and completing.
 
     /// Writes all that was defined, committed and rolled back: one write per data node.
-    pub fn send(&mut self) -> Result<(), i32> {
-        if self.cluster.stopping() {
-            return Ok(());
+    pub fn send(&mut self) {
+        if !self.cluster.stopping() {
+            self.seal_all();
+            self.transmit(|_| true);
         }
-        self.seal_all();
-        self.transmit(|_| true);
-        Ok(())
+    }
+
+    /// A send from within a callback: done by [`Connection::end_poll`], for all callbacks of the poll at once.
+    pub fn send_after_callbacks(&mut self) {
+        self.send_asked = true;
+    }
+
+    /// From now on a poll waits until so many operations have completed, instead of one. It does not wait for more
+    /// than are in flight.
+    pub fn set_poll_min(&mut self, completions: u32) {
+        self.poll_min = completions.max(1);
     }
 
     /// Takes replies, waiting at most `wait` for something to complete. How many signals it took. Callbacks that
@@ -431,6 +450,7 @@ impl<T: Copy> Connection<T> {
     pub fn poll(&mut self, wait: Duration) -> Result<u32, i32> {
         let mut signals = 0;
         let mut until = None;
+        let enough = (self.poll_min as usize).min(self.in_flight).max(1) as u64;
         let done = self.statistics.completed;
         loop {
             let before = self.statistics.signals;
@@ -442,15 +462,19 @@ impl<T: Copy> Connection<T> {
             if self.cluster.stopping() {
                 self.stop();
             }
-            if !self.ready.is_empty() || self.statistics.completed != done {
+            let completed = self.statistics.completed - done;
+            if completed >= enough || (completed == 0 && !self.ready.is_empty()) {
                 break;
             }
             if self.cluster.stopping() {
-                return Err(own::NOT_CONNECTED);
+                match completed {
+                    0 => return Err(own::NOT_CONNECTED),
+                    _ => break,
+                }
             }
             // Nothing of ours may lie here while we sleep.
             self.transmit(|work| work.urgent || !work.requests);
-            if (until.is_some() && !came) || wait.is_zero() {
+            if wait.is_zero() || until.is_some_and(|until| !came || Instant::now() >= until) {
                 break;
             }
             until.get_or_insert_with(|| Instant::now() + wait);
@@ -459,10 +483,12 @@ impl<T: Copy> Connection<T> {
         Ok(signals)
     }
 
-    /// After a poll and its callbacks: acknowledgements do not stay here while nothing is in flight, for then
+    /// After a poll and its callbacks: a send that they asked for is done, and acknowledgements do not stay here while nothing is in flight, for then
     /// there may be no further send.
     pub fn end_poll(&mut self) {
-        if self.in_flight == 0 {
+        if std::mem::take(&mut self.send_asked) {
+            self.send();
+        } else if self.in_flight == 0 {
             self.transmit(|work| !work.requests);
         }
     }
@@ -556,6 +582,20 @@ impl<T> Query<T> {
     /// Packs the request of an operation from the query's rows.
     #[inline]
     fn pack(&mut self, sender: u16, id: u32, operation: Operation) -> Result<(), i32> {
+        if let Some(words) = self.key_words
+            && self.template == Some(operation)
+        {
+            // The same read of another key.
+            let key = &mut self.request[READ_KEY..READ_KEY + words];
+            return self.key.overwrite_key(self.key_row.bytes(), key);
+        }
+        self.template = None;
+        self.pack_anew(sender, id, operation)?;
+        self.template = matches!(operation, Operation::Read(_)).then_some(operation);
+        Ok(())
+    }
+
+    fn pack_anew(&mut self, sender: u16, id: u32, operation: Operation) -> Result<(), i32> {
         let info = match operation {
             Operation::Read(mode) => RequestInfo::read(mode),
             Operation::Write(kind, option) => RequestInfo::write(kind, option).queue_on_redo(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Operation;
 use super::row::Row;
 use super::slots::NONE;
 use crate::dict::record::Record;
@@ -56,6 +57,10 @@ pub(super) struct Query<T> {
     /// The TCKEYREQ of the present or last definition, a complete message but for what its place in the
     /// transaction decides.
     pub(super) request: Vec<u32>,
+    /// What `request` was packed for, if another key can be written over its own.
+    pub(super) template: Option<Operation>,
+    /// Words of every key, if they are always the same number.
+    pub(super) key_words: Option<usize>,
     pub(super) info: RequestInfo,
     pub(super) operation: u32,
     pub(super) transaction: u32,
@@ -83,6 +88,7 @@ impl<T> Query<T> {
     ) -> Self {
         let on_disk = table.columns.iter().any(|column| column.on_disk);
         let has_values = attr.iter().any(|attr| attr.fields().iter().any(|field| !field.is_key));
+        let key_words = key.fixed_key_words();
         let rows = (Row::new(key.row_size()), Row::new(attr.as_ref().map_or(0, |a| a.row_size())));
         Query {
             table,
@@ -96,6 +102,8 @@ impl<T> Query<T> {
             state: State::Idle,
             error: 0,
             request: Vec::new(),
+            template: None,
+            key_words,
             info: RequestInfo::read(crate::wire::transaction::LockMode::Committed),
             operation: 0,
             transaction: NONE,

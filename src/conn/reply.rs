@@ -415,10 +415,8 @@ impl<T: Copy> Connection<T> {
                 self.end(at, self.transactions[at].error_without_reply(epoch), false);
             }
         }
-        for (at, generation) in waiting {
-            let waits = self.transactions.generation(at) == generation
-                && self.transactions.get(at).is_some_and(|t| t.record == NONE && t.phase == Phase::Open);
-            if waits {
+        for (at, transid) in waiting {
+            if self.still_waits(at, transid, node) {
                 self.move_on(at, own::NO_NODE);
             }
         }

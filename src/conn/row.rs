@@ -42,7 +42,7 @@ impl Row {
     }
 
     /// The length in bytes.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.length
     }
 

@@ -1,12 +1,12 @@
 //! Packing requests for their nodes, coordinator records, and the one write per node.
 
 use super::slots::NONE;
-use super::transaction::{Phase, Record, Usage, Wish};
+use super::transaction::{Phase, Record, Transaction, Usage, Wish};
 use super::{Connection, Work};
 use crate::dict::table::Table;
 use crate::error::{ndb, own};
 use crate::wire::block::{DBTC, block_of};
-use crate::wire::transaction::{self as signals, SeizeConf, SeizeRef, key_request};
+use crate::wire::transaction::{self as signals, SeizeConf, SeizeRef, TransId, key_request};
 
 /// Coordinator records seized at once when none is idle: as many as the node has, but within these limits, so
 /// that a growing load asks seldom.
@@ -43,10 +43,9 @@ impl<T: Copy> Connection<T> {
 
     /// Has a transaction wait for a record of its node, seizing some if too few are on their way.
     pub(super) fn wait_for_record(&mut self, at: u32) {
-        let node = self.transactions[at].node;
-        let generation = self.transactions.generation(at);
+        let Transaction { node, transid, .. } = self.transactions[at];
         let work = &mut self.work[node];
-        work.waiting.push_back((at, generation));
+        work.waiting.push_back((at, transid));
         if work.waiting.len() <= work.seizing {
             return;
         }
@@ -155,17 +154,18 @@ impl<T: Copy> Connection<T> {
 
     #[inline]
     fn next_waiting(&mut self, node: usize) -> Option<u32> {
-        while let Some((at, generation)) = self.work[node].waiting.pop_front() {
-            let waits = self.transactions.generation(at) == generation
-                && self
-                    .transactions
-                    .get(at)
-                    .is_some_and(|t| t.record == NONE && t.phase == Phase::Open && t.node == node);
-            if waits {
+        while let Some((at, transid)) = self.work[node].waiting.pop_front() {
+            if self.still_waits(at, transid, node) {
                 return Some(at);
             }
         }
         None
+    }
+
+    /// Whether a transaction that was to wait for a record of a node still does.
+    pub(super) fn still_waits(&self, at: u32, transid: TransId, node: usize) -> bool {
+        let waits = |t: &Transaction| t.transid == transid && t.record == NONE && t.phase == Phase::Open;
+        self.transactions.get(at).is_some_and(|t| waits(t) && t.node == node)
     }
 
     /// Does what an open transaction with a record has been asked for.

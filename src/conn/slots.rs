@@ -85,21 +85,10 @@ impl<T> Slots<T> {
         self.slots.get(at as usize)?.value.as_ref()
     }
 
-    /// As [`Slots::get`].
-    #[inline]
-    pub fn get_mut(&mut self, at: u32) -> Option<&mut T> {
-        self.slots.get_mut(at as usize)?.value.as_mut()
-    }
-
     /// The numbers of the slots with a value.
     pub fn occupied(&self) -> impl Iterator<Item = u32> + use<T> {
         let all: Vec<u32> = (0..self.slots.len() as u32).filter(|&at| self.get(at).is_some()).collect();
         all.into_iter()
-    }
-
-    /// How many have a value.
-    pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
     }
 }
 
@@ -158,6 +147,5 @@ mod tests {
         slots.retire(a);
         assert_eq!(slots.find(handle), None);
         assert_eq!(slots.get(a), Some(&7));
-        assert_eq!(slots.len(), 1);
     }
 }

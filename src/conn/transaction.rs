@@ -95,10 +95,16 @@ impl Transaction {
         }
     }
 
+    /// Whether it can still be rolled back: no commit was asked for.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open | Phase::Executing) && self.wish == Wish::None
+    }
+
     /// Whether queries may be defined in it.
     #[inline]
     pub(super) fn takes_work(&self) -> bool {
-        matches!(self.phase, Phase::Open | Phase::Executing) && self.wish == Wish::None && self.error == 0
+        self.is_open() && self.error == 0
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::schema::{Dictionary, Exchange, Received};
+use super::schema::{Dictionary, Exchange, Received, TableName};
 use super::table::{NewTable, Table};
 use crate::cluster::Cluster;
 use crate::cluster::port::Port;
@@ -53,10 +53,9 @@ impl Client {
         self.dictionary.drop_table(&mut self.exchange, database, name)
     }
 
-    /// Database and name of each table, of one database or of all.
-    pub fn list(&mut self, database: Option<&str>) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
-        let names = self.dictionary.list(&mut self.exchange, database)?;
-        Ok(names.into_iter().map(|table| (table.database, table.name)).collect())
+    /// The tables of one database or of all.
+    pub fn list(&mut self, database: Option<&str>) -> Result<Vec<TableName>, Error> {
+        self.dictionary.list(&mut self.exchange, database)
     }
 
     /// Drops cached definitions if some may be stale; the cluster's incarnation.

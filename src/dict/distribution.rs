@@ -4,7 +4,7 @@
 
 use super::record::{HashField, Record};
 use super::table::{FragmentType, Table};
-use crate::wire::hash::Hasher;
+use crate::wire::hash::{Hasher, hash_short};
 
 impl Table {
     /// The fragment that owns the key in `key_row`, a row of `record`. None when it cannot be computed: the
@@ -38,6 +38,23 @@ impl Table {
 /// The hash of a row's distribution key: its hash forms one after the other, each padded to whole words.
 #[inline]
 fn key_hash(fields: &[HashField], row: &[u8]) -> Option<u32> {
+    if let [HashField { field, collation: None }] = fields
+        && field.null.is_none()
+    {
+        match *field.value(row).ok()? {
+            [a, b, c, d] => return Some(hash_short([u32::from_le_bytes([a, b, c, d])])[1]),
+            [a, b, c, d, e, f, g, h] => {
+                let words = [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])];
+                return Some(hash_short(words)[1]);
+            }
+            _ => {}
+        }
+    }
+    general_hash(fields, row)
+}
+
+/// As [`key_hash`], for every shape of key.
+fn general_hash(fields: &[HashField], row: &[u8]) -> Option<u32> {
     let mut hasher = Hasher::new();
     for HashField { field, collation } in fields {
         if field.is_null(row) {

@@ -215,6 +215,33 @@ impl Record {
         Ok(())
     }
 
+    /// Words that every key takes as KEYINFO, if they are always the same number.
+    pub fn fixed_key_words(&self) -> Option<usize> {
+        let key = self.key.as_deref()?;
+        let words =
+            |field: &Field| (field.kind == FieldKind::Fixed).then_some((field.size as usize).div_ceil(4));
+        key.iter().map(words).sum()
+    }
+
+    /// Writes a key over KEYINFO that [`Record::encode_key`] has made, of a record whose keys take a fixed number
+    /// of words.
+    #[inline]
+    pub fn overwrite_key(&self, row: &[u8], out: &mut [u32]) -> Result<(), i32> {
+        let mut rest = bytemuck::cast_slice_mut::<u32, u8>(out);
+        for field in self.key_of(row)? {
+            if field.is_null(row) {
+                return Err(own::NULL_KEY);
+            }
+            let value = field.value(row)?;
+            let here = rest.split_off_mut(..value.len().next_multiple_of(4)).ok_or(own::ROW_LENGTH)?;
+            match (&mut *here, value) {
+                ([a, b, c, d], &[e, f, g, h]) => (*a, *b, *c, *d) = (e, f, g, h),
+                _ => here[..value.len()].copy_from_slice(value),
+            }
+        }
+        Ok(())
+    }
+
     /// Appends a key's columns as ATTRINFO: inserting nodes want them again beside KEYINFO.
     #[inline]
     pub fn encode_key_values(&self, row: &[u8], out: &mut Vec<u32>) -> Result<(), i32> {

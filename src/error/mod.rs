@@ -13,7 +13,7 @@ pub mod own {
         ($($(#[doc = $doc:literal])* $name:ident = $code:literal, $class:ident, $text:literal;)*) => {
             $($(#[doc = $doc])* pub const $name: i32 = $code;)*
             /// Code, class and text of each of the library's own codes.
-            pub(super) const TABLE: &[(i32, super::Class, &CStr)] =
+            pub(crate) const TABLE: &[(i32, super::Class, &CStr)] =
                 &[$(($code, super::Class::$class, $text),)*];
         };
     }

@@ -4,6 +4,7 @@
 //! A node's link outlives its connections: each connection is one *generation* of it, numbered from 1. Words
 //! given to a link name the generation they were packed for, and are refused by any other.
 
+pub mod adaptive;
 pub mod dial;
 pub mod page;
 pub mod reader;

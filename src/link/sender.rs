@@ -10,8 +10,30 @@
 
 use std::io::{ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::Ordering;
+
+use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard};
+
+/// What a sender writes to: a socket that does not block, or a stand-in in tests.
+pub trait Socket {
+    /// Writes some of the bytes.
+    fn write_some(&self, bytes: &[u8]) -> std::io::Result<usize>;
+    /// Ends both directions.
+    fn shut_down(&self);
+}
+
+impl Socket for TcpStream {
+    #[inline]
+    fn write_some(&self, bytes: &[u8]) -> std::io::Result<usize> {
+        let mut stream = self;
+        stream.write(bytes)
+    }
+
+    fn shut_down(&self) {
+        // An error says that the socket is down already.
+        let _ = self.shutdown(Shutdown::Both);
+    }
+}
 
 /// The words belong to a generation of the link that is gone: they were not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,16 +47,16 @@ pub struct Sent {
 }
 
 /// The sending half.
-#[derive(Debug, Default)]
-pub struct Sender {
-    state: Mutex<State>,
+#[derive(Debug)]
+pub struct Sender<S = TcpStream> {
+    state: Mutex<State<S>>,
     /// Bytes that wait, for the bound that is checked where an operation is defined.
     waiting: AtomicUsize,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    stream: Option<Arc<TcpStream>>,
+#[derive(Debug)]
+struct State<S> {
+    stream: Option<Arc<S>>,
     generation: u32,
     writing: bool,
     /// The socket took bytes again while somebody was writing: what it refused before may go now.
@@ -43,11 +65,17 @@ struct State {
     queue: Vec<u8>,
 }
 
-impl Sender {
+impl<S> Default for Sender<S> {
+    fn default() -> Self {
+        Sender { state: Mutex::new(State::new(None, 0)), waiting: AtomicUsize::new(0) }
+    }
+}
+
+impl<S: Socket> Sender<S> {
     /// Starts `generation` with its stream, which does not block.
-    pub fn open(&self, generation: u32, stream: TcpStream) {
+    pub fn open(&self, generation: u32, stream: S) {
         let mut state = self.lock();
-        *state = State { stream: Some(Arc::new(stream)), generation, ..State::default() };
+        *state = State::new(Some(Arc::new(stream)), generation);
         self.waiting.store(0, Ordering::Relaxed);
     }
 
@@ -115,7 +143,7 @@ impl Sender {
     }
 
     /// Writes `bytes`, then what waits, until nothing does or the socket is full. The caller has set `writing`.
-    fn write(&self, stream: &TcpStream, generation: u32, bytes: &[u8]) -> u32 {
+    fn write(&self, stream: &S, generation: u32, bytes: &[u8]) -> u32 {
         let mut writes = 0;
         let mut rest = bytes;
         let mut queued = Vec::new();
@@ -160,16 +188,21 @@ impl Sender {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<S>> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-impl State {
+impl<S> State<S> {
+    fn new(stream: Option<Arc<S>>, generation: u32) -> Self {
+        State { stream, generation, writing: false, writable: false, queue: Vec::new() }
+    }
+}
+
+impl<S: Socket> State<S> {
     fn shut_down(&mut self) {
         if let Some(stream) = &self.stream {
-            // An error says that the socket is down already.
-            let _ = stream.shutdown(Shutdown::Both);
+            stream.shut_down();
         }
     }
 }
@@ -180,10 +213,10 @@ enum Outcome {
     Failed,
 }
 
-fn write_all(mut stream: &TcpStream, rest: &mut &[u8], writes: &mut u32) -> Outcome {
+fn write_all(stream: &impl Socket, rest: &mut &[u8], writes: &mut u32) -> Outcome {
     while !rest.is_empty() {
         *writes += 1;
-        match stream.write(rest) {
+        match stream.write_some(rest) {
             Ok(0) => return Outcome::Failed,
             Ok(n) => *rest = &rest[n..],
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -192,4 +225,117 @@ fn write_all(mut stream: &TcpStream, rest: &mut &[u8], writes: &mut u32) -> Outc
         }
     }
     Outcome::Done
+}
+
+#[cfg(test)]
+mod stand_in {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// Takes what there is room for, and keeps it.
+    pub struct Pipe {
+        pub taken: Mutex<Vec<u8>>,
+        pub room: Mutex<usize>,
+    }
+
+    impl Pipe {
+        pub fn new(room: usize) -> Self {
+            Pipe { taken: Mutex::default(), room: Mutex::new(room) }
+        }
+    }
+
+    /// What a pipe has taken.
+    pub fn words(pipe: &Pipe) -> Vec<u32> {
+        let taken = pipe.taken.lock().unwrap();
+        taken.as_chunks::<4>().0.iter().map(|&word| u32::from_ne_bytes(word)).collect()
+    }
+
+    impl Socket for std::sync::Arc<Pipe> {
+        fn write_some(&self, bytes: &[u8]) -> std::io::Result<usize> {
+            let mut room = self.room.lock().unwrap();
+            let count = bytes.len().min(*room);
+            if count == 0 {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            *room -= count;
+            self.taken.lock().unwrap().extend_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn shut_down(&self) {
+            *self.room.lock().unwrap() = 0;
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::stand_in::{Pipe, words as taken};
+    use super::*;
+
+    #[test]
+    fn a_full_socket_leaves_the_rest_for_later() {
+        let pipe = std::sync::Arc::new(Pipe::new(6));
+        let sender = Sender::default();
+        sender.open(1, pipe.clone());
+        assert_eq!(sender.send(1, &[1, 2, 3]), Ok(Sent { writes: 2 }));
+        assert_eq!(sender.waiting(), 6);
+        assert_eq!(sender.send(1, &[4]), Ok(Sent { writes: 0 }), "what came first goes first");
+        *pipe.room.lock().unwrap() = 1000;
+        sender.writable();
+        assert_eq!(taken(&pipe), [1, 2, 3, 4]);
+        assert_eq!(sender.waiting(), 0);
+        assert_eq!(sender.send(1, &[5]), Ok(Sent { writes: 1 }));
+        assert_eq!(taken(&pipe), [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn words_of_another_generation_are_refused() {
+        let (old, new) = (std::sync::Arc::new(Pipe::new(4)), std::sync::Arc::new(Pipe::new(1000)));
+        let sender = Sender::default();
+        assert_eq!(sender.send(1, &[1]), Err(Lost));
+        sender.open(1, old.clone());
+        assert!(sender.send(1, &[1, 2]).is_ok());
+        sender.close(1);
+        assert_eq!(sender.send(1, &[3]), Err(Lost));
+        sender.open(2, new.clone());
+        assert_eq!(sender.waiting(), 0, "what waited for the old generation is gone");
+        sender.close(1);
+        assert_eq!(sender.send(1, &[4]), Err(Lost));
+        assert!(sender.send(2, &[5]).is_ok());
+        assert_eq!((taken(&old), taken(&new)), (vec![1], vec![5]));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::stand_in::{Pipe, words};
+    use super::*;
+    use loom::thread;
+
+    /// Two threads send, and the system tells the send pool that a full socket has room: every word arrives once,
+    /// those of a thread in their order, and nothing is left behind.
+    #[test]
+    fn loom_one_writer_at_a_time() {
+        loom::model(|| {
+            let pipe = std::sync::Arc::new(Pipe::new(8));
+            let sender = Arc::new(Sender::default());
+            sender.open(1, pipe.clone());
+            let other = {
+                let sender = sender.clone();
+                thread::spawn(move || sender.send(1, &[10, 11]).map(drop))
+            };
+            sender.send(1, &[20, 21]).unwrap();
+            // The pool's edge comes only once the socket has room again.
+            *pipe.room.lock().unwrap() += 1000;
+            sender.writable();
+            other.join().unwrap().unwrap();
+            // A writer that met the full socket before there was room, and lost the race with the edge, has seen
+            // the note that the edge left.
+            let words = words(&pipe);
+            let of = |ten: u32| words.iter().copied().filter(|w| w / 10 == ten).collect::<Vec<_>>();
+            assert_eq!((of(1), of(2), words.len()), (vec![10, 11], vec![20, 21], 4));
+            assert_eq!(sender.waiting(), 0);
+        });
+    }
 }
