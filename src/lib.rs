@@ -10,6 +10,7 @@
 //! - [`link`]: one TCP link to one data node: hand-shake, send buffer, framing of what arrives.
 //! - [`mgm`]: the management server: connectstring, session, node id, configuration.
 //! - [`wire`]: NDB's protocol as words and bytes. Pure functions: no socket, no thread, no clock.
+//! - [`embedded`]: data nodes in this process, the other side of [`wire`], in memory.
 //! - [`error`]: every code a call can return, and what to do about it. Used by all layers.
 //! - [`tools`]: what the programs in `src/bin` and the tests share: control of a real cluster.
 //!
@@ -25,6 +26,8 @@ pub mod capi;
 pub mod cluster;
 pub mod conn;
 pub mod dict;
+#[cfg(feature = "embedded")]
+pub mod embedded;
 pub mod error;
 pub mod link;
 pub mod mgm;

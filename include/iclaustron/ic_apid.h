@@ -1163,7 +1163,7 @@ int32_t ic_apid_conn_send(struct IC_APID_CONNECTION *conn,
 
 /**
  * Waits up to wait_ms for replies, completes what they finish, and runs callbacks. It returns as soon as
- * something has completed. 0 waits not at all. In a callback it does nothing.
+ * something has completed (see ic_apid_conn_set_poll_min). 0 waits not at all. In a callback it does nothing.
  * conn: not NULL. signals: NULL, or receives how many signals were taken.
  * Threads: the connection's; blocks up to wait_ms; calls back.
  * Returns 0; -1, -2, -3 or -25 if the connection cannot be used; -14 after a disconnect, once all has completed.
@@ -1180,6 +1180,16 @@ int32_t ic_apid_conn_flush(struct IC_APID_CONNECTION *conn,
                            uint32_t wait_ms,
                            bool force,
                            uint32_t *signals);
+
+/**
+ * From now on a poll of the connection returns once so many operations have completed, instead of one: fewer, fuller
+ * sends for a thread with much in flight. It does not wait for more than are in flight, nor longer than its wait_ms.
+ * conn: not NULL. completions: 0 is as 1, which is the default.
+ * Threads: the connection's; blocks never.
+ * Returns 0, -1, -2, -3 or -25.
+ */
+int32_t ic_apid_conn_set_poll_min(struct IC_APID_CONNECTION *conn,
+                                  uint32_t completions);
 
 /**
  * What the connection has done so far.

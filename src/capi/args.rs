@@ -372,8 +372,9 @@ const _: () = {
     assert!(offset_of!(ConnectArgs, node_id) == 8);
     assert!(offset_of!(ConnectArgs, receive_threads) == 12);
     assert!(offset_of!(ConnectArgs, lend_receive) == 16);
-    assert!(offset_of!(ConnectArgs, connect_ms) == 20);
-    assert!(offset_of!(ConnectArgs, grace_ms) == 24);
+    assert!(offset_of!(ConnectArgs, hold_us) == 20);
+    assert!(offset_of!(ConnectArgs, connect_ms) == 24);
+    assert!(offset_of!(ConnectArgs, grace_ms) == 28);
 
     assert!(size_of::<NodeState>() == 24);
     assert!(offset_of!(NodeState, size) == 0);
@@ -403,18 +404,19 @@ const _: () = {
     assert!(offset_of!(RecordField, null_byte) == 12);
     assert!(offset_of!(RecordField, null_bit) == 16);
 
-    assert!(size_of::<Statistics>() == 88);
+    assert!(size_of::<Statistics>() == 96);
     assert!(offset_of!(Statistics, size) == 0);
     assert!(offset_of!(Statistics, defined) == 8);
     assert!(offset_of!(Statistics, completed) == 16);
     assert!(offset_of!(Statistics, failed) == 24);
     assert!(offset_of!(Statistics, in_flight) == 32);
     assert!(offset_of!(Statistics, sends) == 40);
-    assert!(offset_of!(Statistics, writes) == 48);
-    assert!(offset_of!(Statistics, pages) == 56);
-    assert!(offset_of!(Statistics, signals) == 64);
-    assert!(offset_of!(Statistics, late_replies) == 72);
-    assert!(offset_of!(Statistics, wakeups) == 80);
+    assert!(offset_of!(Statistics, held) == 48);
+    assert!(offset_of!(Statistics, writes) == 56);
+    assert!(offset_of!(Statistics, pages) == 64);
+    assert!(offset_of!(Statistics, signals) == 72);
+    assert!(offset_of!(Statistics, late_replies) == 80);
+    assert!(offset_of!(Statistics, wakeups) == 88);
 };
 
 fn abort_option(number: i32, default: AbortOption) -> Result<AbortOption, i32> {

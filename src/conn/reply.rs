@@ -25,12 +25,12 @@ impl<T: Copy> Connection<T> {
         for page in pages.drain(..) {
             self.statistics.pages += 1;
             let Some(node) = self.work.iter().position(|work| work.node.id == page.node) else { continue };
-            let generation = &mut self.work[node].generation;
-            if *generation == 0 {
-                // Rows come from nodes, too, that nothing was sent to.
-                *generation = page.generation;
+            // A node that this connection has sent nothing to yet may read for another: its rows count. What comes
+            // of a link is in order, and ends with its loss, so an unknown generation is the newest.
+            if self.work[node].generation == 0 {
+                self.work[node].generation = page.generation;
             }
-            if *generation == page.generation {
+            if self.work[node].generation == page.generation {
                 match &page.content {
                     Content::LinkLost => self.link_lost(node),
                     Content::Signals(words) => {

@@ -12,6 +12,7 @@ pub mod hash;
 pub mod packed;
 pub mod properties;
 pub mod registration;
+pub mod requests;
 pub mod signal;
 pub mod transaction;
 #[cfg(test)]

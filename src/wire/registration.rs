@@ -61,6 +61,23 @@ impl NodeSet {
         }
     }
 
+    /// Takes `node` out of the set.
+    pub fn remove(&mut self, node: NodeId) {
+        if let Some(word) = self.0.get_mut(node as usize / 32) {
+            *word &= !(1 << (node % 32));
+        }
+    }
+
+    /// Whether nobody is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.0 == [0; 8]
+    }
+
+    /// The bitmask.
+    pub fn words(&self) -> [u32; 8] {
+        self.0
+    }
+
     /// The nodes, lowest first.
     pub fn iter(&self) -> impl Iterator<Item = NodeId> + '_ {
         (0..256).filter(|&node| self.contains(node))

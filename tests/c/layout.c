@@ -31,8 +31,9 @@ AT(IC_CONNECT_ARGS, size, 0);
 AT(IC_CONNECT_ARGS, node_id, 8);
 AT(IC_CONNECT_ARGS, receive_threads, 12);
 AT(IC_CONNECT_ARGS, lend_receive, 16);
-AT(IC_CONNECT_ARGS, connect_ms, 20);
-AT(IC_CONNECT_ARGS, grace_ms, 24);
+AT(IC_CONNECT_ARGS, hold_us, 20);
+AT(IC_CONNECT_ARGS, connect_ms, 24);
+AT(IC_CONNECT_ARGS, grace_ms, 28);
 
 SIZE(IC_NODE_STATE, 24);
 AT(IC_NODE_STATE, size, 0);
@@ -62,18 +63,19 @@ AT(IC_RECORD_FIELD, offset, 8);
 AT(IC_RECORD_FIELD, null_byte, 12);
 AT(IC_RECORD_FIELD, null_bit, 16);
 
-SIZE(IC_STATISTICS, 88);
+SIZE(IC_STATISTICS, 96);
 AT(IC_STATISTICS, size, 0);
 AT(IC_STATISTICS, defined, 8);
 AT(IC_STATISTICS, completed, 16);
 AT(IC_STATISTICS, failed, 24);
 AT(IC_STATISTICS, in_flight, 32);
 AT(IC_STATISTICS, sends, 40);
-AT(IC_STATISTICS, writes, 48);
-AT(IC_STATISTICS, pages, 56);
-AT(IC_STATISTICS, signals, 64);
-AT(IC_STATISTICS, late_replies, 72);
-AT(IC_STATISTICS, wakeups, 80);
+AT(IC_STATISTICS, held, 48);
+AT(IC_STATISTICS, writes, 56);
+AT(IC_STATISTICS, pages, 64);
+AT(IC_STATISTICS, signals, 72);
+AT(IC_STATISTICS, late_replies, 80);
+AT(IC_STATISTICS, wakeups, 88);
 
 /* The write arguments of a later version. */
 struct newer {

@@ -171,7 +171,7 @@ fn a_batch_defined_while_another_is_out_is_held_back_and_done_in_order() {
     }
     assert_eq!((user.done.len(), user.connection.in_flight()), (0, 4));
     holder.connection.rollback(hold).unwrap();
-    holder.send(true);
+    holder.send();
     user.run();
     assert_eq!(user.done.first(), queries.first(), "the batch that was out completes first");
     assert_eq!((user.done.len(), user.errors(&queries)), (4, vec![0; 4]));

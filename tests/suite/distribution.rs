@@ -60,7 +60,7 @@ impl Fragments {
 
     fn send(&self, words: &[u32]) {
         let node = &cluster::joined().nodes[self.node];
-        node.sender.send(node.usable().unwrap(), words).unwrap();
+        node.sender.send(node.usable().unwrap(), words, None).unwrap();
     }
 
     /// Waits for the signal that `take` makes something of: its number, its attributes, and its data.

@@ -238,7 +238,7 @@ impl User {
 
     /// Sends, and polls until nothing is in flight.
     pub fn run(&mut self) {
-        self.send(true);
+        self.send();
         until("nothing in flight", || {
             self.poll();
             (self.connection.in_flight() == 0).then_some(())

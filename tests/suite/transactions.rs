@@ -113,7 +113,7 @@ fn closing_an_open_transaction_frees_its_locks() {
     user.send();
     let wanting = other.start();
     let read = other.read(&table, wanting, 1, LockMode::Exclusive(ABORT));
-    other.send(true);
+    other.send();
     assert_eq!(other.wait(read), 0);
     assert_eq!(other.found(&table, read), Ok(10), "rolled back");
     assert_eq!(other.commit_and_end(wanting), (0, true));
@@ -172,7 +172,7 @@ fn of_two_writers_the_second_times_out_and_the_first_commits() {
     assert_eq!(first.error(written), 0);
     let waiting = second.start();
     let refused = second.update(&table, waiting, 1, 2);
-    second.send(true);
+    second.send();
     assert_eq!(second.wait(refused), 266);
     assert_eq!(second.outcome(waiting), Some((266, false)));
     assert!(error::is_temporary(266));
@@ -191,7 +191,7 @@ fn a_writer_that_waits_gets_the_lock_when_it_is_free() {
     first.run();
     let waiting = second.start();
     let query = second.read(&table, waiting, 1, LockMode::Exclusive(ABORT));
-    second.send(true);
+    second.send();
     second.poll();
     assert_eq!(second.done.len(), 0);
     assert_eq!(first.commit_and_end(holding), (0, true));
