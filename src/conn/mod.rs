@@ -97,6 +97,8 @@ struct Work {
     requests: bool,
     /// A poll must write the buffer: the caller's send has passed over what is in it.
     urgent: bool,
+    /// What `losses` was when a link of the node was lost last.
+    lost_at: u32,
     /// Counts writes of the buffer: what was packed in an earlier epoch has been sent.
     epoch: u32,
     /// Idle coordinator records.
@@ -131,6 +133,10 @@ pub struct Connection<T> {
     /// A callback has asked for a send, with force or without: it follows the callbacks, one write per node for all of them.
     send_asked: Option<bool>,
     poll_min: u32,
+    /// A commit or rollback that was out by itself has been answered: news for who polls.
+    settled: bool,
+    /// Counts losses of links.
+    losses: u32,
     statistics: Statistics,
 }
 
@@ -151,6 +157,7 @@ impl<T: Copy> Connection<T> {
             buffer: Vec::new(),
             requests: false,
             urgent: false,
+            lost_at: 0,
             epoch: 0,
             idle: Vec::new(),
             seizing: 0,
@@ -172,6 +179,8 @@ impl<T: Copy> Connection<T> {
             next_node: block as usize,
             send_asked: None,
             poll_min: 1,
+            settled: false,
+            losses: 0,
             statistics: Statistics::default(),
             port,
             cluster,
@@ -448,13 +457,15 @@ impl<T: Copy> Connection<T> {
         self.poll_min = completions.max(1);
     }
 
-    /// Takes replies, waiting at most `wait` for something to complete. How many signals it took. Callbacks that
+    /// Takes replies, waiting at most `wait` for something to complete: operations, or a commit or rollback that was
+    /// out by itself. How many signals it took. Callbacks that
     /// are due are handed out by [`Connection::next_callback`].
     pub fn poll(&mut self, wait: Duration) -> Result<u32, i32> {
         let mut signals = 0;
         let mut until = None;
         let enough = (self.poll_min as usize).min(self.in_flight).max(1) as u64;
         let done = self.statistics.completed;
+        self.settled = false;
         loop {
             let before = self.statistics.signals;
             let mut pages = std::mem::take(&mut self.pages);
@@ -466,7 +477,7 @@ impl<T: Copy> Connection<T> {
                 self.stop();
             }
             let completed = self.statistics.completed - done;
-            if completed >= enough || (completed == 0 && !self.ready.is_empty()) {
+            if completed >= enough || self.settled || (completed == 0 && !self.ready.is_empty()) {
                 break;
             }
             if self.cluster.stopping() {

@@ -212,6 +212,7 @@ impl<T: Copy> Connection<T> {
             key_request::address(&mut query.request, record.block, record.connect, transaction.transid, info);
             query.transid = transaction.transid;
             query.state = super::query::State::Sent;
+            query.losses = self.losses;
             work.buffer.extend_from_slice(&query.request);
         }
         transaction.first_defined = NONE;
