@@ -341,7 +341,7 @@ fn garbage_closes_a_socket_and_nothing_else() {
     let cluster = join(&nodes);
     let mut session = Session::new(&cluster, make_table(&cluster));
     let management = nodes.connectstring();
-    for bytes in [&[0xff; 5000][..], b"get config\n\n", &[b'a'; 600], b"ndbd\nndbd passwd\n3 1 1\n"] {
+    for bytes in [&[0xff; 5000][..], b"get config\n\n", &[b'a'; 600], b"ndbd\nndbd passwd\n4 1 1\n"] {
         let mut stream = TcpStream::connect(&management).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         // The peer may close before all is written.

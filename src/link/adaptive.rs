@@ -89,12 +89,14 @@ mod tests {
             if together > 0 && now > link.deadline(LIMIT) {
                 // The send pool was first.
                 link.written();
-                (alone, writes) = (alone + (i >= 100 && together == 1) as usize, writes + (i >= 100) as usize);
+                (alone, writes) =
+                    (alone + (i >= 100 && together == 1) as usize, writes + (i >= 100) as usize);
                 together = 0;
             }
             together += 1;
             if !link.hold((i % senders as u64) as u16, now, LIMIT) {
-                (alone, writes) = (alone + (i >= 100 && together == 1) as usize, writes + (i >= 100) as usize);
+                (alone, writes) =
+                    (alone + (i >= 100 && together == 1) as usize, writes + (i >= 100) as usize);
                 together = 0;
             }
         }
