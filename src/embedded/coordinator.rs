@@ -446,15 +446,15 @@ impl Coordinator {
     fn commit_now(&mut self, connect: u32, wires: &mut Wires) {
         let own = self.own;
         let record = &mut self.records[connect as usize];
+        if record.primaries.is_empty() {
+            return self.committed(connect, wires);
+        }
         record.phase = Phase::Committing;
         record.waiting = record.primaries;
         record.backups.iter().for_each(|node| record.waiting.insert(node));
         for node in record.waiting.iter() {
             let work = Work::Commit(own, connect, record.transid);
             wires.send(node, Message::Storage(work));
-        }
-        if record.waiting.is_empty() {
-            self.committed(connect, wires);
         }
     }
 
