@@ -685,3 +685,122 @@ impl Column {
         old.is_some_and(|old| self.compared(old) == self.compared(new))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dict::vectors;
+    use crate::wire::signal;
+    use proptest::prelude::*;
+
+    fn section(name: &str) -> Vec<u32> {
+        let words = vectors::named(name).words();
+        signal::decode(&words).unwrap().sections()[0].to_vec()
+    }
+
+    /// A table as a real node was asked to make it, with what the real node gave it.
+    fn made(request: &str, id: u32, version: u32) -> Table {
+        let mut table = Table::parse(&section(request)).unwrap();
+        (table.id, table.version, table.hash_map) = (id, version, (1, 1));
+        table.buckets = (0..3840).map(|bucket| bucket % 2).collect();
+        table.place(2, 2, 1);
+        table
+    }
+
+    #[test]
+    fn definitions_are_those_of_real_nodes() {
+        let table = made("types-create_table_req-55", 25, 9);
+        assert_eq!(table.definition(), section("types-get_tabinfo_conf-57"));
+        let table = made("lib1-create_table_req-4", 6, 2);
+        assert_eq!(table.definition(), section("lib1-get_tabinfo_conf-7"));
+    }
+
+    #[test]
+    fn fragments_are_spread_as_by_real_nodes() {
+        let mut table = made("lib1-create_table_req-4", 6, 2);
+        assert_eq!(table.fragments, [[1, 2], [2, 1]]);
+        table.place(2, 2, 2);
+        assert_eq!(table.fragments, [[1, 2], [4, 3]]);
+        table.place(4, 2, 2);
+        assert_eq!(table.fragments, [[1, 2], [4, 3], [2, 1], [3, 4]]);
+    }
+
+    #[test]
+    fn keys_belong_where_real_nodes_keep_them() {
+        let mut seen = 0;
+        for vector in vectors::dictionary().filter(|v| !v.decoded["fragment_seen"].is_null()) {
+            let number = |value: &serde_json::Value| value.as_u64().unwrap() as u32;
+            let columns = vector.decoded["columns"].as_array().unwrap();
+            let mut out = Writer::new();
+            out.string(key::TABLE_NAME, b"db/def/t").u32(key::TABLE_TYPE, USER_TABLE);
+            out.u32(key::COLUMN_COUNT, columns.len() as u32);
+            for column in columns {
+                out.string(key::COLUMN_NAME, column["name"].as_str().unwrap().as_bytes())
+                    .u32(key::COLUMN_KEY, column["pk"].as_bool().unwrap() as u32)
+                    .u32(key::COLUMN_DISTRIBUTION_KEY, column["dkey"].as_bool().unwrap() as u32)
+                    .u32(key::COLUMN_TYPE, number(&column["type_id"]))
+                    .u32(key::COLUMN_PRECISION, number(&column["charset"]) << 16)
+                    .u32(key::COLUMN_LENGTH, number(&column["length"]))
+                    .u32(key::COLUMN_END, 1);
+            }
+            let mut table = Table::parse(&out.finish()).unwrap();
+            table.buckets = (0..3840).map(|bucket| bucket % 7).collect();
+            let bytes = vectors::hex_bytes(vector.decoded["keyinfo"].as_str().unwrap());
+            let words: Vec<u32> = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+            let mut normal = Vec::new();
+            let (place, _) = table.locate(&words, &mut normal).unwrap();
+            assert_eq!(place.fragment, number(&vector.decoded["fragment_seen"]), "{}", vector.name);
+            assert!(table.locate(&words[1..], &mut normal).is_none(), "{}: cut", vector.name);
+            seen += 1;
+        }
+        assert!(seen >= 72, "{seen} keys");
+    }
+
+    #[test]
+    fn faulty_definitions_are_refused() {
+        let code = |change: fn(&mut Writer)| {
+            let mut out = Writer::new();
+            out.string(key::TABLE_NAME, b"db/def/t")
+                .u32(key::TABLE_TYPE, USER_TABLE)
+                .u32(key::COLUMN_COUNT, 1);
+            out.string(key::COLUMN_NAME, b"k").u32(key::COLUMN_KEY, 1).u32(key::COLUMN_LENGTH, 1);
+            change(&mut out);
+            out.u32(key::COLUMN_END, 1);
+            Table::parse(&out.finish()).map(drop).map_err(|refused| refused.code)
+        };
+        assert_eq!(code(|_| {}), Ok(()));
+        assert_eq!(code(|out| drop(out.u32(key::COLUMN_LENGTH, 0))), Err(736));
+        assert_eq!(code(|out| drop(out.u32(key::COLUMN_NULLABLE, 1))), Err(740));
+        assert_eq!(code(|out| drop(out.u32(key::COLUMN_KEY, 0))), Err(739));
+        assert_eq!(
+            code(|out| drop(out.u32(key::COLUMN_TYPE, 14).u32(key::COLUMN_PRECISION, 8 << 16))),
+            Err(743)
+        );
+        assert_eq!(code(|out| drop(out.u32(key::COLUMN_TYPE, 99))), Err(703));
+        assert_eq!(code(|out| drop(out.u32(key::COLUMN_TYPE, 16).u32(key::COLUMN_LENGTH, 5000))), Err(739));
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_are_read_or_refused(
+            words in prop::collection::vec(any::<u32>(), 0..60),
+            at in any::<prop::sample::Index>(),
+            word: u32,
+        ) {
+            let _ = Table::parse(&words);
+            let mut damaged = section("types-create_table_req-55");
+            let at = at.index(damaged.len());
+            damaged[at] = word;
+            if let Ok(table) = Table::parse(&damaged) {
+                let _ = table.definition();
+            }
+        }
+
+        #[test]
+        fn any_key_is_found_or_refused(key in prop::collection::vec(any::<u32>(), 0..40)) {
+            let table = made("lib1-create_table_req-4", 6, 2);
+            let mut normal = Vec::new();
+            prop_assert_eq!(table.locate(&key, &mut normal).is_some(), key.len() == table.key.len());
+        }
+    }
+}
