@@ -34,7 +34,8 @@ fn quick() -> Options {
 }
 
 fn join(nodes: &EmbeddedCluster) -> Arc<Cluster> {
-    Cluster::connect(Some(&nodes.connectstring()), &cluster::Options::default()).unwrap()
+    let options = cluster::Options { grace: Duration::from_millis(200), ..Default::default() };
+    Cluster::connect(Some(&nodes.connectstring()), &options).unwrap()
 }
 
 /// A table of an unsigned key and an unsigned value.

@@ -779,13 +779,13 @@ impl Record {
         self.confirmed.clear();
     }
 
-    /// Notes that an operation is done; three go in one confirmation.
+    /// Notes that an operation is done. Three go in one confirmation; the last ones wait for what follows them.
     #[inline]
     fn confirm(&mut self, operation: u32, words: u32, wires: &mut Wires) {
-        if self.confirmed.len() == CONFIRMED_AT_ONCE {
+        self.confirmed.push([operation, words]);
+        if self.confirmed.len() == CONFIRMED_AT_ONCE && !self.running.is_empty() {
             self.send_confirmations(0, [0; 2], wires);
         }
-        self.confirmed.push([operation, words]);
     }
 
     #[inline]

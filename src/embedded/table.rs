@@ -824,7 +824,7 @@ mod tests {
 
     #[test]
     fn faulty_definitions_are_refused() {
-        let code = |change: fn(&mut Writer)| {
+        let code = |change: fn(&mut Writer) -> &mut Writer| {
             let mut out = Writer::new();
             out.string(key::TABLE_NAME, b"db/def/t")
                 .u32(key::TABLE_TYPE, USER_TABLE)
@@ -834,16 +834,13 @@ mod tests {
             out.u32(key::COLUMN_END, 1);
             Table::parse(&out.finish()).map(drop).map_err(|refused| refused.code)
         };
-        assert_eq!(code(|_| {}), Ok(()));
-        assert_eq!(code(|out| drop(out.u32(key::COLUMN_LENGTH, 0))), Err(736));
-        assert_eq!(code(|out| drop(out.u32(key::COLUMN_NULLABLE, 1))), Err(740));
-        assert_eq!(code(|out| drop(out.u32(key::COLUMN_KEY, 0))), Err(739));
-        assert_eq!(
-            code(|out| drop(out.u32(key::COLUMN_TYPE, 14).u32(key::COLUMN_PRECISION, 8 << 16))),
-            Err(743)
-        );
-        assert_eq!(code(|out| drop(out.u32(key::COLUMN_TYPE, 99))), Err(703));
-        assert_eq!(code(|out| drop(out.u32(key::COLUMN_TYPE, 16).u32(key::COLUMN_LENGTH, 5000))), Err(739));
+        assert_eq!(code(|out| out), Ok(()));
+        assert_eq!(code(|out| (out.u32(key::COLUMN_LENGTH, 0))), Err(736));
+        assert_eq!(code(|out| (out.u32(key::COLUMN_NULLABLE, 1))), Err(740));
+        assert_eq!(code(|out| (out.u32(key::COLUMN_KEY, 0))), Err(739));
+        assert_eq!(code(|out| (out.u32(key::COLUMN_TYPE, 14).u32(key::COLUMN_PRECISION, 8 << 16))), Err(743));
+        assert_eq!(code(|out| (out.u32(key::COLUMN_TYPE, 99))), Err(703));
+        assert_eq!(code(|out| (out.u32(key::COLUMN_TYPE, 16).u32(key::COLUMN_LENGTH, 5000))), Err(739));
     }
 
     proptest! {
