@@ -200,8 +200,8 @@ impl Link {
         let _ = self.stream.write(b"BYE\n");
     }
 
-    /// Takes the buffer out, so that its messages can be read while the link is used, and the number of words in
-    /// it; [`Link::give_back`] must follow.
+    /// Takes the buffer out, so that its messages can be read while the link is used, and the number of
+    /// words in it; [`Link::give_back`] must follow.
     pub fn take_buffer(&mut self) -> (Vec<u32>, usize) {
         (std::mem::take(&mut self.buffer), self.filled / 4)
     }

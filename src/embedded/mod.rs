@@ -197,8 +197,8 @@ impl EmbeddedCluster {
         self.shared.broadcast(|| Message::NodeFailed(id));
     }
 
-    /// Starts a node that was killed. It copies its rows from the others; if none is left, it begins anew, with
-    /// all the others, and without tables.
+    /// Starts a node that was killed. It copies its rows from the others; if none is left, it begins anew,
+    /// with all the others, and without tables.
     pub fn restart(&self, id: NodeId) -> Result<(), Error> {
         if self.node(id)?.status() != Status::Down {
             return Ok(());

@@ -1,6 +1,6 @@
-//! A data node: one thread that owns a listening socket and its clients' links. What a read brings is executed
-//! as a batch; what the round has for a client goes out in one write, what it has for another node in one
-//! delivery. Sources: storage/ndb/src/kernel/blocks/qmgr/QmgrMain.cpp (registration, failures),
+//! A data node: one thread that owns a listening socket and its clients' links. What a read brings is
+//! executed as a batch; what the round has for a client goes out in one write, what it has for another node
+//! in one delivery. Sources: storage/ndb/src/kernel/blocks/qmgr/QmgrMain.cpp (registration, failures),
 //! src/common/transporter/TransporterRegistry.cpp.
 
 use std::io::{self, ErrorKind};
@@ -606,11 +606,11 @@ impl Node {
             let (signals, rows) = out.close();
             let delay = state.faults.delay_of_replies().map(|delay| now + delay);
             let hold = state.faults.held().max(delay).or(link.due().filter(|due| *due > now));
-            if let Some(until) = hold {
-                if !(signals.is_empty() && rows.is_empty()) {
-                    // The last in the queue decides: nothing may overtake.
-                    link.delay(until, [std::mem::take(signals), std::mem::take(rows)].concat());
-                }
+            if let Some(until) = hold
+                && !(signals.is_empty() && rows.is_empty())
+            {
+                // Nothing may overtake what waits already.
+                link.delay(until, [std::mem::take(signals), std::mem::take(rows)].concat());
             }
             link.release(now);
             self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -1,8 +1,8 @@
 //! Rows: how they are stored, what ATTRINFO does to them, what is read from them. Source:
 //! storage/ndb/src/kernel/blocks/dbtup/DbtupRoutines.cpp.
 //!
-//! A stored row begins with a word for each column: where its value begins (word, from the start of the row) and
-//! how many bytes it has; 0 is NULL, for no value is empty. The values follow, each at a whole word.
+//! A stored row begins with a word for each column: where its value begins (word, from the start of the row)
+//! and how many bytes it has; 0 is NULL, for no value is empty. The values follow, each at a whole word.
 
 use super::table::{Column, Table};
 use crate::wire::attribute::packed::Form;
