@@ -87,7 +87,7 @@ impl Session {
     /// Sends, and waits until the queries have completed: their errors and values.
     fn execute(&mut self, count: usize) -> Vec<(i32, u32)> {
         let until = Instant::now() + LIMIT;
-        self.connection.send();
+        self.connection.send(true);
         let mut left = count;
         while left > 0 {
             assert!(
@@ -100,7 +100,7 @@ impl Session {
             while self.connection.next_executed().is_some() {
                 left -= 1;
             }
-            self.connection.send();
+            self.connection.send(true);
         }
         let result = |at: usize| {
             let query = self.queries[at];
@@ -134,12 +134,12 @@ impl Session {
         let until = Instant::now() + LIMIT;
         while asked.is_ok() && self.connection.transaction_state(transaction).unwrap().0 != Phase::Ended {
             assert!(Instant::now() < until, "no end");
-            self.connection.send();
+            self.connection.send(true);
             self.connection.poll(Duration::from_millis(10)).unwrap();
         }
         let error = self.connection.transaction_error(transaction).unwrap();
         self.connection.close(transaction).unwrap();
-        self.connection.send();
+        self.connection.send(true);
         error
     }
 }
@@ -211,7 +211,7 @@ fn opposite_order_ends_with_one_lock_timeout() {
     assert_eq!(one.step(first, UPDATE, 1, 11).0, 0);
     assert_eq!(two.step(second, UPDATE, 2, 22).0, 0);
     one.define(0, first, UPDATE, 2, 12);
-    one.connection.send();
+    one.connection.send(true);
     let began = Instant::now();
     let results = std::thread::scope(|scope| {
         let waits = scope.spawn(|| (one.execute(1)[0].0, one.end(first, true)));

@@ -587,6 +587,10 @@ typedef struct IC_CONNECT_ARGS {
    */
   uint32_t lend_receive;
   /**
+   * Microseconds that a send without force may be held for company, 0 (not at all) to 1000000.
+   */
+  uint32_t hold_us;
+  /**
    * Milliseconds until a first data node must be usable.
    */
   uint32_t connect_ms;
@@ -728,6 +732,10 @@ typedef struct IC_STATISTICS {
    * Sends that had something for a data node, counted per node.
    */
   uint64_t sends;
+  /**
+   * Those of them that were held for company.
+   */
+  uint64_t held;
   /**
    * Writes to sockets by this connection.
    */
@@ -888,7 +896,7 @@ void ic_connect_args_init(struct IC_CONNECT_ARGS *args,
                           size_t size);
 
 /**
- * Joins a cluster: management server, node id, configuration, connections to the data nodes. Starts 3 threads and
+ * Joins a cluster: management server, node id, configuration, connections to the data nodes. Starts 4 threads and
  * the receive threads.
  * glob: not NULL, not connected. connectstring: as the NDB manual has it; NULL or empty means the environment variable
  * NDB_CONNECTSTRING, then localhost:1186. args: NULL for all defaults.
@@ -1142,7 +1150,8 @@ int32_t ic_apid_conn_free(struct IC_APID_CONNECTION *conn);
 
 /**
  * Sends every query that is defined, every commit and rollback: one write per data node. Without force, a send
- * may be held a moment for company on its link; today none is. In a callback the send follows the poll's callbacks,
+ * may be held for company on its link if the recent past makes company likely, at most hold_us of the connect
+ * arguments; a thread that sends alone is not held. In a callback the send follows the poll's callbacks,
  * so that what all of them define goes out in one write per node.
  * conn: not NULL.
  * Threads: the connection's, also in a callback; blocks never (what a full socket does not take, the library sends later).
@@ -1154,7 +1163,7 @@ int32_t ic_apid_conn_send(struct IC_APID_CONNECTION *conn,
 
 /**
  * Waits up to wait_ms for replies, completes what they finish, and runs callbacks. It returns as soon as
- * something has completed. 0 waits not at all. In a callback it does nothing.
+ * something has completed (see ic_apid_conn_set_poll_min). 0 waits not at all. In a callback it does nothing.
  * conn: not NULL. signals: NULL, or receives how many signals were taken.
  * Threads: the connection's; blocks up to wait_ms; calls back.
  * Returns 0; -1, -2, -3 or -25 if the connection cannot be used; -14 after a disconnect, once all has completed.
@@ -1171,6 +1180,16 @@ int32_t ic_apid_conn_flush(struct IC_APID_CONNECTION *conn,
                            uint32_t wait_ms,
                            bool force,
                            uint32_t *signals);
+
+/**
+ * From now on a poll of the connection returns once so many operations have completed, instead of one: fewer, fuller
+ * sends for a thread with much in flight. It does not wait for more than are in flight, nor longer than its wait_ms.
+ * conn: not NULL. completions: 0 is as 1, which is the default.
+ * Threads: the connection's; blocks never.
+ * Returns 0, -1, -2, -3 or -25.
+ */
+int32_t ic_apid_conn_set_poll_min(struct IC_APID_CONNECTION *conn,
+                                  uint32_t completions);
 
 /**
  * What the connection has done so far.
@@ -1199,7 +1218,7 @@ int32_t ic_apid_query_create(struct IC_APID_CONNECTION *conn,
 /**
  * Frees a query that is not in flight; also in its own callback. Its rows must not be touched any more.
  * Threads: the connection's; blocks never.
- * Returns 0, -5 for a stale or foreign handle, -6 while it is in flight, -1, -2, -3 or -25.
+ * Returns 0, -5 for a stale or foreign handle, -7 while it is in flight, -1, -2, -3 or -25.
  */
 int32_t ic_apid_query_free(struct IC_APID_CONNECTION *conn,
                            IC_QUERY_ID query);
@@ -1294,7 +1313,7 @@ void ic_read_key_args_init(struct IC_READ_KEY_ARGS *args, size_t size);
  * the key; delete looks at the key row alone.
  * conn: not NULL. args: NULL for all defaults.
  * Threads: the connection's, also in a callback; blocks never.
- * Returns 0; -5 or -7 for a stale or foreign handle of query or transaction (-5 query, -6 transaction); -7 if the query is
+ * Returns 0; -5 for a stale or foreign handle of the query, -6 for one of the transaction; -7 if the query is
  * in flight; -8 if the transaction takes no more work; -11 for a value longer than its column; -12 for a NULL key; -29 if
  * key and row are too large; -22 if the send buffer is full (temporary); 241 if the table must be opened again; -1, -2,
  * -3 or -25.

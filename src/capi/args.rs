@@ -191,6 +191,8 @@ pub struct ConnectArgs {
     /// 1: a thread that polls alone may read the sockets itself, which saves waking it through the receive
     /// thread; only with one receive thread. 0: the receive threads always read.
     pub lend_receive: u32,
+    /// Microseconds that a send without force may be held for company, 0 (not at all) to 1000000.
+    pub hold_us: u32,
     /// Milliseconds until a first data node must be usable.
     pub connect_ms: u32,
     /// Milliseconds to wait for the other data nodes once one is usable.
@@ -204,6 +206,7 @@ impl SizedStruct for ConnectArgs {
             node_id: 0,
             receive_threads: 1,
             lend_receive: 1,
+            hold_us: 200,
             connect_ms: 30_000,
             grace_ms: 3_000,
         }
@@ -246,6 +249,8 @@ pub struct Statistics {
     pub in_flight: u64,
     /// Sends that had something for a data node, counted per node.
     pub sends: u64,
+    /// Those of them that were held for company.
+    pub held: u64,
     /// Writes to sockets by this connection.
     pub writes: u64,
     /// Pages taken from receive threads.
@@ -267,6 +272,7 @@ impl SizedStruct for Statistics {
             failed: 0,
             in_flight: 0,
             sends: 0,
+            held: 0,
             writes: 0,
             pages: 0,
             signals: 0,
@@ -340,6 +346,78 @@ pub struct RecordField {
     /// The bit in that byte, 0 to 7.
     pub null_bit: u32,
 }
+
+/// The layout of the public structs on 64-bit systems, which is a part of the ABI; tests/c/layout.c asserts the same
+/// of the header.
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    use std::mem::offset_of;
+
+    assert!(size_of::<WriteKeyArgs>() == 32);
+    assert!(offset_of!(WriteKeyArgs, size) == 0);
+    assert!(offset_of!(WriteKeyArgs, kind) == 8);
+    assert!(offset_of!(WriteKeyArgs, abort_option) == 12);
+    assert!(offset_of!(WriteKeyArgs, callback) == 16);
+    assert!(offset_of!(WriteKeyArgs, user_ref) == 24);
+
+    assert!(size_of::<ReadKeyArgs>() == 32);
+    assert!(offset_of!(ReadKeyArgs, size) == 0);
+    assert!(offset_of!(ReadKeyArgs, kind) == 8);
+    assert!(offset_of!(ReadKeyArgs, abort_option) == 12);
+    assert!(offset_of!(ReadKeyArgs, callback) == 16);
+    assert!(offset_of!(ReadKeyArgs, user_ref) == 24);
+
+    assert!(size_of::<ConnectArgs>() == 32);
+    assert!(offset_of!(ConnectArgs, size) == 0);
+    assert!(offset_of!(ConnectArgs, node_id) == 8);
+    assert!(offset_of!(ConnectArgs, receive_threads) == 12);
+    assert!(offset_of!(ConnectArgs, lend_receive) == 16);
+    assert!(offset_of!(ConnectArgs, hold_us) == 20);
+    assert!(offset_of!(ConnectArgs, connect_ms) == 24);
+    assert!(offset_of!(ConnectArgs, grace_ms) == 28);
+
+    assert!(size_of::<NodeState>() == 24);
+    assert!(offset_of!(NodeState, size) == 0);
+    assert!(offset_of!(NodeState, node_id) == 8);
+    assert!(offset_of!(NodeState, connected) == 12);
+    assert!(offset_of!(NodeState, usable) == 16);
+
+    assert!(size_of::<TableArgs>() == 24);
+    assert!(offset_of!(TableArgs, size) == 0);
+    assert!(offset_of!(TableArgs, logged) == 8);
+    assert!(offset_of!(TableArgs, read_backup) == 12);
+    assert!(offset_of!(TableArgs, fully_replicated) == 16);
+
+    assert!(size_of::<ColumnSpec>() == 40);
+    assert!(offset_of!(ColumnSpec, name) == 0);
+    assert!(offset_of!(ColumnSpec, kind) == 8);
+    assert!(offset_of!(ColumnSpec, length) == 12);
+    assert!(offset_of!(ColumnSpec, precision) == 16);
+    assert!(offset_of!(ColumnSpec, scale) == 20);
+    assert!(offset_of!(ColumnSpec, charset) == 24);
+    assert!(offset_of!(ColumnSpec, flags) == 28);
+    assert!(offset_of!(ColumnSpec, row_bytes) == 32);
+
+    assert!(size_of::<RecordField>() == 24);
+    assert!(offset_of!(RecordField, name) == 0);
+    assert!(offset_of!(RecordField, offset) == 8);
+    assert!(offset_of!(RecordField, null_byte) == 12);
+    assert!(offset_of!(RecordField, null_bit) == 16);
+
+    assert!(size_of::<Statistics>() == 96);
+    assert!(offset_of!(Statistics, size) == 0);
+    assert!(offset_of!(Statistics, defined) == 8);
+    assert!(offset_of!(Statistics, completed) == 16);
+    assert!(offset_of!(Statistics, failed) == 24);
+    assert!(offset_of!(Statistics, in_flight) == 32);
+    assert!(offset_of!(Statistics, sends) == 40);
+    assert!(offset_of!(Statistics, held) == 48);
+    assert!(offset_of!(Statistics, writes) == 56);
+    assert!(offset_of!(Statistics, pages) == 64);
+    assert!(offset_of!(Statistics, signals) == 72);
+    assert!(offset_of!(Statistics, late_replies) == 80);
+    assert!(offset_of!(Statistics, wakeups) == 88);
+};
 
 fn abort_option(number: i32, default: AbortOption) -> Result<AbortOption, i32> {
     match number {

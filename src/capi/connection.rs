@@ -156,9 +156,9 @@ impl ApidConnection {
         }
     }
 
-    fn send_after_callbacks(&self) -> Result<(), i32> {
+    fn send_after_callbacks(&self, force: bool) -> Result<(), i32> {
         self.enter(|inner| {
-            inner.send_after_callbacks();
+            inner.send_after_callbacks(force);
             Ok(())
         })
     }
@@ -188,7 +188,7 @@ impl ApidConnection {
                 return Err(code);
             }
             inner.commit(transaction)?;
-            inner.send();
+            inner.send(true);
             Ok(transaction)
         })?;
         loop {
@@ -284,7 +284,8 @@ pub unsafe extern "C" fn ic_apid_conn_free(conn: *mut ApidConnection) -> i32 {
 }
 
 /// Sends every query that is defined, every commit and rollback: one write per data node. Without force, a send
-/// may be held a moment for company on its link; today none is. In a callback the send follows the poll's callbacks,
+/// may be held for company on its link if the recent past makes company likely, at most hold_us of the connect
+/// arguments; a thread that sends alone is not held. In a callback the send follows the poll's callbacks,
 /// so that what all of them define goes out in one write per node.
 /// conn: not NULL.
 /// Threads: the connection's, also in a callback; blocks never (what a full socket does not take, the library sends later).
@@ -296,22 +297,21 @@ pub unsafe extern "C" fn ic_apid_conn_free(conn: *mut ApidConnection) -> i32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ic_apid_conn_send(conn: *mut ApidConnection, force: bool) -> i32 {
     guard(|| {
-        let _ = force;
         // SAFETY: the caller's duty.
         let connection = unsafe { borrow(conn.cast_const()) }?;
         let sent = connection.enter_alone(|| {
-            connection.with_inner(|inner| inner.send());
+            connection.with_inner(|inner| inner.send(force));
             Ok(())
         })?;
         match sent {
             Some(()) => Ok(()),
-            None => connection.send_after_callbacks(),
+            None => connection.send_after_callbacks(force),
         }
     })
 }
 
 /// Waits up to wait_ms for replies, completes what they finish, and runs callbacks. It returns as soon as
-/// something has completed. 0 waits not at all. In a callback it does nothing.
+/// something has completed (see ic_apid_conn_set_poll_min). 0 waits not at all. In a callback it does nothing.
 /// conn: not NULL. signals: NULL, or receives how many signals were taken.
 /// Threads: the connection's; blocks up to wait_ms; calls back.
 /// Returns 0; -1, -2, -3 or -25 if the connection cannot be used; -14 after a disconnect, once all has completed.
@@ -349,21 +349,40 @@ pub unsafe extern "C" fn ic_apid_conn_flush(
     signals: *mut u32,
 ) -> i32 {
     guard(|| {
-        let _ = force;
         // SAFETY: the caller's duty.
         let connection = unsafe { borrow(conn.cast_const()) }?;
         let polled = connection.enter_alone(|| {
-            connection.with_inner(|inner| inner.send());
+            connection.with_inner(|inner| inner.send(force));
             connection.poll(conn, wait_ms)
         })?;
         if polled.is_none() {
-            connection.send_after_callbacks()?;
+            connection.send_after_callbacks(force)?;
         }
         if !signals.is_null() {
             // SAFETY: the caller's duty; not NULL.
             unsafe { signals.write(polled.unwrap_or(0)) };
         }
         Ok(())
+    })
+}
+
+/// From now on a poll of the connection returns once so many operations have completed, instead of one: fewer, fuller
+/// sends for a thread with much in flight. It does not wait for more than are in flight, nor longer than its wait_ms.
+/// conn: not NULL. completions: 0 is as 1, which is the default.
+/// Threads: the connection's; blocks never.
+/// Returns 0, -1, -2, -3 or -25.
+///
+/// # Safety
+/// conn is a connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_set_poll_min(conn: *mut ApidConnection, completions: u32) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        connection.enter(|inner| {
+            inner.set_poll_min(completions);
+            Ok(())
+        })
     })
 }
 
@@ -391,6 +410,7 @@ pub unsafe extern "C" fn ic_apid_conn_statistics(
                 failed: s.failed,
                 in_flight: inner.in_flight() as u64,
                 sends: s.sends,
+                held: s.held,
                 writes: s.writes,
                 pages: s.pages,
                 signals: s.signals,
@@ -444,7 +464,7 @@ pub unsafe extern "C" fn ic_apid_query_create(
 
 /// Frees a query that is not in flight; also in its own callback. Its rows must not be touched any more.
 /// Threads: the connection's; blocks never.
-/// Returns 0, -5 for a stale or foreign handle, -6 while it is in flight, -1, -2, -3 or -25.
+/// Returns 0, -5 for a stale or foreign handle, -7 while it is in flight, -1, -2, -3 or -25.
 ///
 /// # Safety
 /// conn is a connection.
@@ -673,7 +693,7 @@ pub unsafe extern "C" fn ic_read_key_args_init(args: *mut ReadKeyArgs, size: usi
 /// the key; delete looks at the key row alone.
 /// conn: not NULL. args: NULL for all defaults.
 /// Threads: the connection's, also in a callback; blocks never.
-/// Returns 0; -5 or -7 for a stale or foreign handle of query or transaction (-5 query, -6 transaction); -7 if the query is
+/// Returns 0; -5 for a stale or foreign handle of the query, -6 for one of the transaction; -7 if the query is
 /// in flight; -8 if the transaction takes no more work; -11 for a value longer than its column; -12 for a NULL key; -29 if
 /// key and row are too large; -22 if the send buffer is full (temporary); 241 if the table must be opened again; -1, -2,
 /// -3 or -25.

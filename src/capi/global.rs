@@ -108,6 +108,10 @@ impl Shared {
                 1 => true,
                 _ => return Err(own::INVALID_ARGUMENT),
             },
+            hold: match args.hold_us {
+                us @ 0..=1_000_000 => Duration::from_micros(us as u64),
+                _ => return Err(own::INVALID_ARGUMENT),
+            },
             connect_limit: Duration::from_millis(args.connect_ms as u64),
             grace: Duration::from_millis(args.grace_ms as u64),
         };
@@ -207,7 +211,7 @@ pub unsafe extern "C" fn ic_connect_args_init(args: *mut ConnectArgs, size: usiz
     guard_with(|_| (), || unsafe { init(args, size) })
 }
 
-/// Joins a cluster: management server, node id, configuration, connections to the data nodes. Starts 3 threads and
+/// Joins a cluster: management server, node id, configuration, connections to the data nodes. Starts 4 threads and
 /// the receive threads.
 /// glob: not NULL, not connected. connectstring: as the NDB manual has it; NULL or empty means the environment variable
 /// NDB_CONNECTSTRING, then localhost:1186. args: NULL for all defaults.

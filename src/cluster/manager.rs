@@ -244,7 +244,7 @@ impl Manager {
         let state = &self.states[at];
         let mut words = Vec::new();
         transaction::commit_ack(&mut words, signal.header.sender, signal.header.receiver, transid);
-        let _ = state.node.sender.send(state.generation, &words);
+        let _ = state.node.sender.send(state.generation, &words, None);
     }
 }
 
@@ -252,5 +252,5 @@ fn register(node: &Node, generation: u32, own: NodeId, confirmed: bool) {
     let mut words = Vec::new();
     registration::register(&mut words, own, confirmed, None);
     // A link that is lost meanwhile makes itself known through the inbox.
-    let _ = node.sender.send(generation, &words);
+    let _ = node.sender.send(generation, &words, None);
 }

@@ -1,12 +1,12 @@
 //! The cluster as the process sees it.
 //!
-//! Threads of a cluster handle, whatever the number of data nodes: one manager, one connector, one send pool,
-//! and the receive threads (1 by default).
+//! Threads of a cluster handle, whatever the number of data nodes: one manager, one connector, two of the
+//! send pool, and the receive threads (1 by default).
 //!
 //! - the `manager` owns every node's state: registration, heartbeats, when to dial;
 //! - the `connector` does what blocks: the management session and dialling;
 //! - a [`receive`] thread reads the links that are spread over it, and routes;
-//! - the `send_pool` finishes what a full socket would not take.
+//! - the `send_pool` finishes what a full socket would not take, and [`hold`] writes what is held at its deadline.
 //!
 //! Who owns what: a node's link is written by any thread under the sender's one mutex, read by its receive
 //! thread only, opened by the manager only. Lock order: none of the mutexes here (a sender's, an inbox's, the
@@ -14,6 +14,7 @@
 //! reading while an inbox is posted to.
 
 mod connector;
+pub mod hold;
 pub mod inbox;
 mod mailbox;
 mod manager;
@@ -32,6 +33,7 @@ use crate::error::{Error, own};
 use crate::mgm;
 use crate::wire::NodeId;
 use crate::wire::config::{Configuration, Link};
+use hold::Holds;
 use mailbox::Mailbox;
 use node::Node;
 use port::Ports;
@@ -45,6 +47,8 @@ pub struct Options {
     pub receive_threads: usize,
     /// Whether a thread that polls alone may borrow the receive role; only with one receive thread.
     pub lend_receive: bool,
+    /// How long a send may be held for company; zero for not at all.
+    pub hold: Duration,
     /// Until when a first data node must be usable.
     pub connect_limit: Duration,
     /// How long to wait for the other data nodes once one is usable.
@@ -57,6 +61,7 @@ impl Default for Options {
             node_id: None,
             receive_threads: 1,
             lend_receive: true,
+            hold: Duration::from_micros(200),
             connect_limit: Duration::from_secs(30),
             grace: Duration::from_secs(3),
         }
@@ -76,6 +81,8 @@ pub struct Cluster {
     pub nodes: Vec<Arc<Node>>,
     /// The ports.
     pub ports: Arc<Ports>,
+    /// What adaptive send holds.
+    pub holds: Holds,
     /// The dictionary's cached definitions are of this incarnation of the cluster: it changes when the last
     /// link is lost.
     pub incarnation: AtomicU32,
@@ -141,6 +148,7 @@ impl Cluster {
             configuration,
             links,
             progress: Mutex::new(vec![Progress::default(); nodes.len()]),
+            holds: Holds::new(options.hold, nodes.len()),
             nodes,
             ports: Arc::default(),
             incarnation: AtomicU32::new(1),
@@ -171,13 +179,14 @@ impl Cluster {
             threads.receivers.push(mailbox.clone());
             let role = role::Role::new(receiver, mailbox, lends);
             if lends {
-                let _ = self.ports.role.set(role.clone());
+                let _ = self.ports.role.set(Arc::downgrade(&role));
             }
             threads.handles.push(thread(format!("ic-receive-{number}"), self.clone(), move |_| role.run())?);
         }
         let (pool, pool_mailbox) = send_pool::SendPool::new()?;
         threads.send_pool = Some(pool_mailbox.clone());
         threads.handles.push(thread("ic-send".into(), self.clone(), move |_| pool.run())?);
+        threads.handles.push(thread("ic-hold".into(), self.clone(), move |c| c.holds.run(&c.nodes))?);
         let connector = connector::Connector::new(session);
         let orders = connector.orders();
         threads.handles.push(thread("ic-connect".into(), self.clone(), move |c| connector.run(c))?);
@@ -217,6 +226,11 @@ impl Cluster {
         (usable, connected, self.nodes.len())
     }
 
+    /// Writes to the data nodes' sockets so far, by any thread.
+    pub fn writes(&self) -> u64 {
+        self.nodes.iter().map(|node| node.sender.writes()).sum()
+    }
+
     /// The data node `id`.
     #[inline]
     pub fn node(&self, id: NodeId) -> Option<&Arc<Node>> {
@@ -236,6 +250,7 @@ impl Cluster {
             node.sender.shut_down_any();
         }
         threads.receivers.iter().for_each(|mailbox| mailbox.give(receive::Order::Stop));
+        self.holds.stop();
         if let Some(pool) = &threads.send_pool {
             pool.give(send_pool::Order::Stop);
         }

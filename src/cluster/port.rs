@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{OnceLock, RwLock};
+use std::sync::{OnceLock, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use super::inbox::Inbox;
@@ -23,8 +23,9 @@ pub struct Ports {
     inboxes: RwLock<Vec<Option<Arc<Inbox>>>>,
     /// Counts port openings; a number is taken again as late as possible.
     opened: AtomicU64,
-    /// The receive role that ports may borrow, if it is the only one.
-    pub role: OnceLock<Arc<Role>>,
+    /// The receive role that ports may borrow, if it is the only one. The role posts to the ports, so it is not
+    /// theirs to keep.
+    pub role: OnceLock<Weak<Role>>,
     /// Signals for ports that are closed, and the cluster manager's own.
     pub manager: Arc<Inbox>,
 }
@@ -58,8 +59,8 @@ impl Ports {
         let start = self.opened.fetch_add(1, Ordering::Relaxed) as usize;
         let slot = (0..MAX_PORTS).map(|i| (start + i) % MAX_PORTS).find(|&i| inboxes[i].is_none())?;
         let inbox = Arc::<Inbox>::default();
-        if let Some(role) = self.role.get() {
-            let _ = inbox.role.set(role.clone());
+        if let Some(role) = self.role.get().and_then(Weak::upgrade) {
+            let _ = inbox.role.set(role);
         }
         inboxes[slot] = Some(inbox.clone());
         Some(Port::new(MIN_API_BLOCK + slot as u16, inbox, Some(self.clone())))

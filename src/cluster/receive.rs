@@ -194,6 +194,18 @@ struct Outgoing {
     words: usize,
 }
 
+impl Outgoing {
+    /// Copies words, into a buffer of `pool` if there is none yet. A new one has room for all that is copied as
+    /// a rule: one that grows bit by bit would be allocated again and again long after the start.
+    #[inline]
+    fn copy_from(&mut self, words: &[u32], pool: &mut Vec<Vec<u32>>) {
+        if self.copy.capacity() == 0 {
+            self.copy = pool.pop().unwrap_or_else(|| Vec::with_capacity(WORTH_THE_BUFFER));
+        }
+        self.copy.extend_from_slice(words);
+    }
+}
+
 impl Router {
     fn new(ports: Arc<Ports>) -> Self {
         let outgoing = (0..=MANAGER).map(|_| Outgoing::default()).collect();
@@ -229,7 +241,7 @@ impl Router {
             }
             Some(main) => {
                 let words = &link.reader.words()[..whole];
-                self.outgoing[main].copy.extend_from_slice(words);
+                self.outgoing[main].copy_from(words, &mut self.small);
                 link.reader.consume(whole);
             }
             None => link.reader.consume(whole),
@@ -238,9 +250,7 @@ impl Router {
         for &port in &self.touched {
             let outgoing = &mut self.outgoing[port];
             if !outgoing.copy.is_empty() {
-                let fresh = self.small.pop().unwrap_or_default();
-                let copy = std::mem::replace(&mut outgoing.copy, fresh);
-                let content = Content::Signals(Words::whole(copy));
+                let content = Content::Signals(Words::whole(std::mem::take(&mut outgoing.copy)));
                 outgoing.pages.push(Page { node, generation, content });
             }
             if 2 * outgoing.words > whole {
@@ -301,7 +311,7 @@ impl Router {
             self.touched.push(port);
         }
         if Some(port) != main {
-            outgoing.copy.extend_from_slice(message);
+            outgoing.copy_from(message, &mut self.small);
         }
     }
 

@@ -64,6 +64,8 @@ pub struct Statistics {
     pub failed: u64,
     /// Sends with something for a node, counted per node.
     pub sends: u64,
+    /// Those of them that were held for company.
+    pub held: u64,
     /// Writes to sockets by this connection.
     pub writes: u64,
     /// Pages taken.
@@ -87,7 +89,7 @@ pub struct Completion<T> {
 #[derive(Debug)]
 struct Work {
     node: Arc<Node>,
-    /// The generation of the link that everything here belongs to; 0 for none.
+    /// The generation of the link that everything here belongs to; 0 until something was sent or came.
     generation: u32,
     /// Messages for the next write.
     buffer: Vec<u32>,
@@ -95,6 +97,8 @@ struct Work {
     requests: bool,
     /// A poll must write the buffer: the caller's send has passed over what is in it.
     urgent: bool,
+    /// What `losses` was when a link of the node was lost last.
+    lost_at: u32,
     /// Counts writes of the buffer: what was packed in an earlier epoch has been sent.
     epoch: u32,
     /// Idle coordinator records.
@@ -103,8 +107,8 @@ struct Work {
     seizing: usize,
     /// Seized records and those being seized.
     records: usize,
-    /// Transactions that wait for a record: slot and transaction id. One that was given up after its commit was
-    /// asked for waits on, so the slot's generation does not tell.
+    /// Transactions that wait for a record: slot and transaction id. One that was given up after its commit
+    /// was asked for waits on, so the slot's generation does not tell.
     waiting: VecDeque<(u32, TransId)>,
 }
 
@@ -126,9 +130,13 @@ pub struct Connection<T> {
     transid: [u32; 2],
     in_flight: usize,
     next_node: usize,
-    /// A callback has asked for a send: it follows the callbacks, one write per node for all of them.
-    send_asked: bool,
+    /// A callback has asked for a send, with force or without: it follows the callbacks, one write per node for all of them.
+    send_asked: Option<bool>,
     poll_min: u32,
+    /// A commit or rollback that was out by itself has been answered: news for who polls.
+    settled: bool,
+    /// Counts losses of links.
+    losses: u32,
     statistics: Statistics,
 }
 
@@ -149,6 +157,7 @@ impl<T: Copy> Connection<T> {
             buffer: Vec::new(),
             requests: false,
             urgent: false,
+            lost_at: 0,
             epoch: 0,
             idle: Vec::new(),
             seizing: 0,
@@ -168,8 +177,10 @@ impl<T: Copy> Connection<T> {
             transid: [low, high],
             in_flight: 0,
             next_node: block as usize,
-            send_asked: false,
+            send_asked: None,
             poll_min: 1,
+            settled: false,
+            losses: 0,
             statistics: Statistics::default(),
             port,
             cluster,
@@ -426,17 +437,18 @@ impl<T: Copy> Connection<T> {
 
     // Sending and completing.
 
-    /// Writes all that was defined, committed and rolled back: one write per data node.
-    pub fn send(&mut self) {
+    /// Writes all that was defined, committed and rolled back: one write per data node. Without `force` a link may
+    /// hold it for company.
+    pub fn send(&mut self, force: bool) {
         if !self.cluster.stopping() {
             self.seal_all();
-            self.transmit(|_| true);
+            self.transmit(force, |_| true);
         }
     }
 
     /// A send from within a callback: done by [`Connection::end_poll`], for all callbacks of the poll at once.
-    pub fn send_after_callbacks(&mut self) {
-        self.send_asked = true;
+    pub fn send_after_callbacks(&mut self, force: bool) {
+        self.send_asked = Some(self.send_asked.unwrap_or(false) || force);
     }
 
     /// From now on a poll waits until so many operations have completed, instead of one. It does not wait for more
@@ -445,13 +457,15 @@ impl<T: Copy> Connection<T> {
         self.poll_min = completions.max(1);
     }
 
-    /// Takes replies, waiting at most `wait` for something to complete. How many signals it took. Callbacks that
+    /// Takes replies, waiting at most `wait` for something to complete: operations, or a commit or rollback that was
+    /// out by itself. How many signals it took. Callbacks that
     /// are due are handed out by [`Connection::next_callback`].
     pub fn poll(&mut self, wait: Duration) -> Result<u32, i32> {
         let mut signals = 0;
         let mut until = None;
         let enough = (self.poll_min as usize).min(self.in_flight).max(1) as u64;
         let done = self.statistics.completed;
+        self.settled = false;
         loop {
             let before = self.statistics.signals;
             let mut pages = std::mem::take(&mut self.pages);
@@ -463,7 +477,7 @@ impl<T: Copy> Connection<T> {
                 self.stop();
             }
             let completed = self.statistics.completed - done;
-            if completed >= enough || (completed == 0 && !self.ready.is_empty()) {
+            if completed >= enough || self.settled || (completed == 0 && !self.ready.is_empty()) {
                 break;
             }
             if self.cluster.stopping() {
@@ -473,23 +487,23 @@ impl<T: Copy> Connection<T> {
                 }
             }
             // Nothing of ours may lie here while we sleep.
-            self.transmit(|work| work.urgent || !work.requests);
+            self.transmit(false, |work| work.urgent || !work.requests);
             if wait.is_zero() || until.is_some_and(|until| !came || Instant::now() >= until) {
                 break;
             }
             until.get_or_insert_with(|| Instant::now() + wait);
         }
-        self.transmit(|work| work.urgent);
+        self.transmit(false, |work| work.urgent);
         Ok(signals)
     }
 
     /// After a poll and its callbacks: a send that they asked for is done, and acknowledgements do not stay here while nothing is in flight, for then
     /// there may be no further send.
     pub fn end_poll(&mut self) {
-        if std::mem::take(&mut self.send_asked) {
-            self.send();
+        if let Some(force) = self.send_asked.take() {
+            self.send(force);
         } else if self.in_flight == 0 {
-            self.transmit(|work| !work.requests);
+            self.transmit(false, |work| !work.requests);
         }
     }
 
@@ -541,7 +555,7 @@ impl<T: Copy> Connection<T> {
             }
         }
         while self.records.iter().any(|r| matches!(r.usage, transaction::Usage::Busy(_))) {
-            self.transmit(|_| true);
+            self.transmit(true, |_| true);
             let mut pages = std::mem::take(&mut self.pages);
             let came = !self.cluster.stopping() && self.port.take(Some(until), &mut pages);
             self.take_pages(&mut pages);
@@ -552,7 +566,7 @@ impl<T: Copy> Connection<T> {
         }
         self.stop();
         self.release_records();
-        self.transmit(|_| true);
+        self.transmit(true, |_| true);
         self.cluster.next_transaction.store(self.transid[0], Ordering::Relaxed);
     }
 

@@ -72,6 +72,8 @@ pub(super) struct Query<T> {
     pub(super) received: u32,
     /// A TCKEYREF came; of a committed read its confirmation may come too, before or after it.
     pub(super) refused: bool,
+    /// How many losses of links the connection knew of when the query was packed.
+    pub(super) losses: u32,
     /// Completion runs a callback; else it goes to the executed list.
     pub(super) callback: bool,
     pub(super) token: T,
@@ -113,6 +115,7 @@ impl<T> Query<T> {
             confirmed: Confirmed::No,
             received: 0,
             refused: false,
+            losses: 0,
             callback: false,
             token,
         }

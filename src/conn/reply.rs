@@ -25,20 +25,15 @@ impl<T: Copy> Connection<T> {
         for page in pages.drain(..) {
             self.statistics.pages += 1;
             let Some(node) = self.work.iter().position(|work| work.node.id == page.node) else { continue };
-            // A node that this connection has sent nothing to yet may read for another: its rows count. What comes
-            // of a link is in order, and ends with its loss, so an unknown generation is the newest.
-            if self.work[node].generation == 0 {
-                self.work[node].generation = page.generation;
-            }
-            if self.work[node].generation == page.generation {
-                match &page.content {
-                    Content::LinkLost => self.link_lost(node),
-                    Content::Signals(words) => {
-                        let mine = |receiver, number| receiver == block || is_failure_news(receiver, number);
-                        let read = for_each_signal(words, mine, |signal| self.signal(node, &signal));
-                        if read.is_err() {
-                            self.work[node].node.sender.shut_down(page.generation);
-                        }
+            match &page.content {
+                Content::LinkLost => self.link_lost(node, page.generation),
+                // A node that this connection has sent nothing to may read for another, also over a generation
+                // before the one that its first request goes to: its rows count.
+                Content::Signals(words) => {
+                    let mine = |receiver, number| receiver == block || is_failure_news(receiver, number);
+                    let read = for_each_signal(words, mine, |signal| self.signal(node, &signal));
+                    if read.is_err() {
+                        self.work[node].node.sender.shut_down(page.generation);
                     }
                 }
             }
@@ -135,6 +130,10 @@ impl<T: Copy> Connection<T> {
                 AttrInfo::Words(words) => Confirmed::Words(words),
                 AttrInfo::ReadBy(node) => Confirmed::ReadBy(node),
             };
+            if query.losses != self.losses && !query.is_answered() {
+                self.may_be_lost(q);
+            }
+            let query = &self.queries[q];
             if self.transactions[at].phase == Phase::Executing && query.is_answered() {
                 self.complete(q);
             }
@@ -298,6 +297,8 @@ impl<T: Copy> Connection<T> {
     #[inline]
     fn finish_transaction(&mut self, at: u32) {
         let transaction = &mut self.transactions[at];
+        // What the caller asked for by itself, not along with an operation.
+        self.settled |= matches!(transaction.phase, Phase::Committing | Phase::RollingBack);
         transaction.phase = Phase::Ended;
         let record = std::mem::replace(&mut transaction.record, NONE);
         if transaction.closed && transaction.first == NONE {
@@ -392,13 +393,42 @@ impl<T: Copy> Connection<T> {
         waits.then_some(q)
     }
 
-    /// A link is lost. Of the transactions that its node coordinated, those whose commit was sent have an
-    /// unknown outcome; the others are aborted, for the nodes abort what no commit was asked for. Transactions
-    /// that wait for a record there go elsewhere. Committed reads whose row was to come from there are lost.
+    /// A generation of a link is lost: what its node coordinated ends, and committed reads whose row was to come
+    /// over it are lost.
     #[cold]
-    fn link_lost(&mut self, node: usize) {
+    fn link_lost(&mut self, node: usize, generation: u32) {
         let id = self.work[node].node.id;
         self.port.forget_fragments(id);
+        self.losses += 1;
+        self.work[node].lost_at = self.losses;
+        if self.work[node].generation == generation {
+            self.coordinator_lost(node);
+        }
+        for q in self.queries.occupied() {
+            if self.queries[q].state == State::Sent && self.queries[q].confirmed == Confirmed::ReadBy(id) {
+                self.may_be_lost(q);
+            }
+        }
+    }
+
+    /// Ends a committed read whose row was to come over a link that was lost since the read was packed. The row
+    /// would have come before the news of the loss.
+    #[cold]
+    fn may_be_lost(&mut self, q: u32) {
+        let query = &mut self.queries[q];
+        let Confirmed::ReadBy(id) = query.confirmed else { return };
+        let lost = self.work.iter().any(|work| work.node.id == id && work.lost_at > query.losses);
+        if lost && !query.is_answered() {
+            query.error = ndb::READ_LOST;
+            query.refused = true;
+            self.answered(q);
+        }
+    }
+
+    /// Of the transactions that a node coordinated, those whose commit was sent and that have writes end with an
+    /// unknown outcome; the others are aborted, for the nodes abort what no commit was asked for. Transactions that
+    /// wait for a record there go elsewhere.
+    fn coordinator_lost(&mut self, node: usize) {
         let work = &mut self.work[node];
         let epoch = work.epoch;
         work.generation = 0;
@@ -425,22 +455,13 @@ impl<T: Copy> Connection<T> {
                 self.move_on(at, own::NO_NODE);
             }
         }
-        for q in self.queries.occupied() {
-            let query = &mut self.queries[q];
-            if query.state == State::Sent && query.confirmed == Confirmed::ReadBy(id) && !query.is_answered()
-            {
-                query.error = ndb::READ_LOST;
-                query.refused = true;
-                self.answered(q);
-            }
-        }
     }
 
     /// Ends everything: the cluster is being left.
     pub(super) fn stop(&mut self) {
         for node in 0..self.work.len() {
             if self.work[node].generation != 0 && self.cluster.stopping() {
-                self.link_lost(node);
+                self.link_lost(node, self.work[node].generation);
             }
         }
         for at in self.transactions.occupied() {

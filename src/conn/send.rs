@@ -5,6 +5,7 @@ use super::transaction::{Phase, Record, Transaction, Usage, Wish};
 use super::{Connection, Work};
 use crate::dict::table::Table;
 use crate::error::{ndb, own};
+use crate::link::sender::Company;
 use crate::wire::block::{DBTC, block_of};
 use crate::wire::transaction::{self as signals, SeizeConf, SeizeRef, TransId, key_request};
 
@@ -211,6 +212,7 @@ impl<T: Copy> Connection<T> {
             key_request::address(&mut query.request, record.block, record.connect, transaction.transid, info);
             query.transid = transaction.transid;
             query.state = super::query::State::Sent;
+            query.losses = self.losses;
             work.buffer.extend_from_slice(&query.request);
         }
         transaction.first_defined = NONE;
@@ -235,17 +237,27 @@ impl<T: Copy> Connection<T> {
         self.unsealed = unsealed;
     }
 
-    /// Writes the buffers that `choose` accepts.
-    pub(super) fn transmit(&mut self, choose: impl Fn(&WorkView) -> bool) {
-        for work in &mut self.work {
+    /// Writes the buffers that `choose` accepts; without `force` the link may hold them for company.
+    pub(super) fn transmit(&mut self, force: bool, choose: impl Fn(&WorkView) -> bool) {
+        let mut company = None;
+        for (at, work) in self.work.iter_mut().enumerate() {
             if work.buffer.is_empty() || !choose(&WorkView { urgent: work.urgent, requests: work.requests }) {
                 continue;
             }
+            if !force && company.is_none() {
+                let holds = &self.cluster.holds;
+                let (now, limit) = (holds.now(), holds.limit.as_nanos() as u64);
+                company = Some(Company { from: self.port.block(), now, limit });
+            }
             // A refusal means that the link is lost; its news is in the inbox and ends what was packed.
-            if let Ok(sent) = work.node.sender.send(work.generation, &work.buffer) {
+            if let Ok(sent) = work.node.sender.send(work.generation, &work.buffer, company) {
                 work.epoch = work.epoch.wrapping_add(1);
                 self.statistics.sends += 1;
                 self.statistics.writes += sent.writes as u64;
+                if let Some(deadline) = sent.held {
+                    self.statistics.held += 1;
+                    self.cluster.holds.hold(at, deadline);
+                }
             }
             work.buffer.clear();
             work.requests = false;

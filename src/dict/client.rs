@@ -131,7 +131,7 @@ impl Exchange for PortExchange {
         self.next = self.next.wrapping_add(1);
         let node = self.cluster.node(node).ok_or(ndb::CLUSTER_FAILURE)?;
         let generation = node.usable().ok_or(ndb::WAIT_NODE_FAILURE)?;
-        node.sender.send(generation, words).map(drop).map_err(|_| ndb::WAIT_NODE_FAILURE)
+        node.sender.send(generation, words, None).map(drop).map_err(|_| ndb::WAIT_NODE_FAILURE)
     }
 
     fn receive(&mut self, deadline: Instant) -> Received {

@@ -17,8 +17,9 @@ pub const MAX_COLUMNS: usize = 512;
 pub const MAX_KEY_COLUMNS: usize = 32;
 /// Bytes of an internal name, without its NUL.
 pub const MAX_INTERNAL_NAME: usize = 127;
-/// Bytes of a column's name, without its NUL.
-pub const MAX_COLUMN_NAME: usize = 191;
+/// Bytes of a column's name, without its NUL. A data node takes 191 but has room for no more than these: a
+/// longer name overwrites what it has read about the column, and the node stops.
+pub const MAX_COLUMN_NAME: usize = 127;
 /// Words of a row.
 const MAX_ROW_WORDS: u32 = 7500;
 /// Words of a primary key.
@@ -1007,7 +1008,7 @@ pub(crate) mod tests {
             |t| t.database = String::new(),
             |t| t.columns[0].name = String::new(),
             |t| t.columns[0].name = "a\0".into(),
-            |t| t.columns[0].name = "a".repeat(192),
+            |t| t.columns[0].name = "a".repeat(128),
         ];
         for (index, &fault) in name_faults.iter().enumerate() {
             assert_eq!(code(fault), own::INVALID_NAME, "fault {index}");

@@ -1,17 +1,19 @@
 //! The sending half of a link: one mutex, one writer at a time.
 //!
 //! A thread with words to send writes the socket itself, straight from its own buffer, unless another thread is
-//! writing or words wait already; then it appends its words to those that wait, and whoever writes takes them
-//! along. What a full socket does not take stays waiting for the send pool, which the system tells when the
-//! socket takes bytes again.
+//! writing; then it appends its words, and the writer takes them along. Adaptive send may hold words for company
+//! ([`super::adaptive`]): they wait for another connection's send, which writes all, for a send that is forced, or
+//! for the send pool at their deadline. What a full socket does not take waits for the send pool too, which the
+//! system tells when the socket takes bytes again.
 //!
 //! A write that fails shuts the socket down. The reading half then meets the end of the stream, and the loss is
 //! made known in one way only: through the receive thread, behind everything the link still brought.
 
 use std::io::{ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::adaptive::Adaptive;
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard};
 
 /// What a sender writes to: a socket that does not block, or a stand-in in tests.
@@ -42,8 +44,22 @@ pub struct Lost;
 /// What a send did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
-    /// How often the socket was written for it; 0 when the words joined those of a writer or of the send pool.
+    /// How often the socket was written for it; 0 when the words joined those of a writer or of the send pool, or
+    /// are held.
     pub writes: u32,
+    /// The words are held: the send pool must write them at this time if nobody does before.
+    pub held: Option<u64>,
+}
+
+/// Who sends, and how long its words may wait for company. Times are nanoseconds of the cluster handle's clock.
+#[derive(Debug, Clone, Copy)]
+pub struct Company {
+    /// The sending connection's block number.
+    pub from: u16,
+    /// The time.
+    pub now: u64,
+    /// The longest hold.
+    pub limit: u64,
 }
 
 /// The sending half.
@@ -52,6 +68,8 @@ pub struct Sender<S = TcpStream> {
     state: Mutex<State<S>>,
     /// Bytes that wait, for the bound that is checked where an operation is defined.
     waiting: AtomicUsize,
+    /// Writes to the socket, by whomever.
+    writes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -61,13 +79,20 @@ struct State<S> {
     writing: bool,
     /// The socket took bytes again while somebody was writing: what it refused before may go now.
     writable: bool,
-    /// Bytes behind those that the present writer has in hand.
+    /// The queue waits for the socket to take bytes again, not for company.
+    full: bool,
+    /// Bytes that wait: behind those that a writer has in hand, for company, or for the socket.
     queue: Vec<u8>,
+    adaptive: Adaptive,
 }
 
 impl<S> Default for Sender<S> {
     fn default() -> Self {
-        Sender { state: Mutex::new(State::new(None, 0)), waiting: AtomicUsize::new(0) }
+        Sender {
+            state: Mutex::new(State::new(None, 0)),
+            waiting: AtomicUsize::new(0),
+            writes: AtomicU64::new(0),
+        }
     }
 }
 
@@ -110,22 +135,47 @@ impl<S: Socket> Sender<S> {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Sends whole messages of `generation`.
-    pub fn send(&self, generation: u32, words: &[u32]) -> Result<Sent, Lost> {
+    /// Writes to the socket so far, of all generations.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
+    }
+
+    /// Sends whole messages of `generation`: at once, or, with `company`, after a hold if company is likely.
+    pub fn send(&self, generation: u32, words: &[u32], company: Option<Company>) -> Result<Sent, Lost> {
         let bytes: &[u8] = bytemuck::cast_slice(words);
         let mut state = self.lock();
         let stream = match &state.stream {
             Some(stream) if state.generation == generation => stream.clone(),
             _ => return Err(Lost),
         };
-        if state.writing || !state.queue.is_empty() {
+        let hold = match company {
+            Some(company) => state.adaptive.hold(company.from, company.now, company.limit),
+            None => {
+                state.adaptive.written();
+                false
+            }
+        };
+        if state.writing || state.full || hold {
+            let goes_along = state.writing || state.full;
+            if goes_along {
+                state.adaptive.written();
+            }
             state.queue.extend_from_slice(bytes);
             self.waiting.store(state.queue.len(), Ordering::Relaxed);
-            return Ok(Sent { writes: 0 });
+            let held = match company {
+                Some(company) if !goes_along => Some(state.adaptive.deadline(company.limit)),
+                _ => None,
+            };
+            return Ok(Sent { writes: 0, held });
         }
         state.writing = true;
+        let alone = state.queue.is_empty();
+        if !alone {
+            state.queue.extend_from_slice(bytes);
+        }
         drop(state);
-        Ok(Sent { writes: self.write(&stream, generation, bytes) })
+        let writes = self.write(&stream, generation, if alone { bytes } else { &[] });
+        Ok(Sent { writes, held: None })
     }
 
     /// For the send pool: the socket takes bytes again.
@@ -133,8 +183,28 @@ impl<S: Socket> Sender<S> {
         let mut state = self.lock();
         if state.writing {
             state.writable = true;
-            return;
+        } else if state.full {
+            state.full = false;
+            self.write_queue(state);
         }
+    }
+
+    /// For the send pool: writes what is held if its deadline has come. The deadline of what is held on.
+    pub fn write_held(&self, now: u64, limit: u64) -> Option<u64> {
+        let mut state = self.lock();
+        if state.writing || state.full || state.queue.is_empty() {
+            return None;
+        }
+        let deadline = state.adaptive.deadline(limit);
+        if deadline > now {
+            return Some(deadline);
+        }
+        state.adaptive.written();
+        self.write_queue(state);
+        None
+    }
+
+    fn write_queue(&self, mut state: MutexGuard<'_, State<S>>) {
         let Some(stream) = state.stream.clone().filter(|_| !state.queue.is_empty()) else { return };
         state.writing = true;
         let generation = state.generation;
@@ -148,7 +218,9 @@ impl<S: Socket> Sender<S> {
         let mut rest = bytes;
         let mut queued = Vec::new();
         loop {
+            let before = writes;
             let outcome = write_all(stream, &mut rest, &mut writes);
+            self.writes.fetch_add((writes - before) as u64, Ordering::Relaxed);
             let mut state = self.lock();
             if state.generation != generation || state.stream.is_none() {
                 // Closed meanwhile; `open` and `close` have reset the state, `writing` included.
@@ -165,6 +237,7 @@ impl<S: Socket> Sender<S> {
                     left.append(&mut state.queue);
                     state.queue = left;
                     state.writing = false;
+                    state.full = true;
                     self.waiting.store(state.queue.len(), Ordering::Relaxed);
                     return writes;
                 }
@@ -195,7 +268,15 @@ impl<S: Socket> Sender<S> {
 
 impl<S> State<S> {
     fn new(stream: Option<Arc<S>>, generation: u32) -> Self {
-        State { stream, generation, writing: false, writable: false, queue: Vec::new() }
+        State {
+            stream,
+            generation,
+            writing: false,
+            writable: false,
+            full: false,
+            queue: Vec::new(),
+            adaptive: Adaptive::default(),
+        }
     }
 }
 
@@ -273,19 +354,49 @@ mod tests {
     use super::stand_in::{Pipe, words as taken};
     use super::*;
 
+    fn written(writes: u32) -> Sent {
+        Sent { writes, held: None }
+    }
+
+    #[test]
+    fn what_is_held_goes_with_company_or_at_its_deadline() {
+        let pipe = std::sync::Arc::new(Pipe::new(1000));
+        let sender = Sender::default();
+        sender.open(1, pipe.clone());
+        let company = |from, now| Some(Company { from, now, limit: 200 });
+        // Two connections in turn teach the link.
+        let taught = (0..20).map(|i| sender.send(1, &[i], company(i as u16 % 2, 10 * i as u64)).unwrap());
+        assert!(taught.last().unwrap().writes == 1);
+        let before = taken(&pipe);
+        assert_eq!(before, (0..20).collect::<Vec<_>>(), "in order");
+        let now = 1000;
+        assert_eq!(sender.send(1, &[100], company(0, now)), Ok(Sent { writes: 0, held: Some(now + 200) }));
+        assert_eq!(taken(&pipe), before);
+        assert_eq!(sender.write_held(now + 199, 200), Some(now + 200));
+        assert_eq!(sender.send(1, &[101], company(1, now + 20)), Ok(written(1)), "company writes both");
+        assert_eq!(taken(&pipe)[20..], [100, 101]);
+        assert_eq!(sender.write_held(now + 200, 200), None);
+        assert!(sender.send(1, &[102], company(0, now + 300)).unwrap().held.is_some());
+        assert_eq!(sender.write_held(now + 500, 200), None);
+        assert_eq!(taken(&pipe)[22..], [102], "the send pool wrote it");
+        assert!(sender.send(1, &[103], company(1, now + 600)).unwrap().held.is_some());
+        assert_eq!(sender.send(1, &[104], None), Ok(written(1)), "a forced send takes along what is held");
+        assert_eq!(taken(&pipe)[23..], [103, 104]);
+    }
+
     #[test]
     fn a_full_socket_leaves_the_rest_for_later() {
         let pipe = std::sync::Arc::new(Pipe::new(6));
         let sender = Sender::default();
         sender.open(1, pipe.clone());
-        assert_eq!(sender.send(1, &[1, 2, 3]), Ok(Sent { writes: 2 }));
+        assert_eq!(sender.send(1, &[1, 2, 3], None), Ok(written(2)));
         assert_eq!(sender.waiting(), 6);
-        assert_eq!(sender.send(1, &[4]), Ok(Sent { writes: 0 }), "what came first goes first");
+        assert_eq!(sender.send(1, &[4], None), Ok(written(0)), "what came first goes first");
         *pipe.room.lock().unwrap() = 1000;
         sender.writable();
         assert_eq!(taken(&pipe), [1, 2, 3, 4]);
         assert_eq!(sender.waiting(), 0);
-        assert_eq!(sender.send(1, &[5]), Ok(Sent { writes: 1 }));
+        assert_eq!(sender.send(1, &[5], None), Ok(written(1)));
         assert_eq!(taken(&pipe), [1, 2, 3, 4, 5]);
     }
 
@@ -293,16 +404,16 @@ mod tests {
     fn words_of_another_generation_are_refused() {
         let (old, new) = (std::sync::Arc::new(Pipe::new(4)), std::sync::Arc::new(Pipe::new(1000)));
         let sender = Sender::default();
-        assert_eq!(sender.send(1, &[1]), Err(Lost));
+        assert_eq!(sender.send(1, &[1], None), Err(Lost));
         sender.open(1, old.clone());
-        assert!(sender.send(1, &[1, 2]).is_ok());
+        assert!(sender.send(1, &[1, 2], None).is_ok());
         sender.close(1);
-        assert_eq!(sender.send(1, &[3]), Err(Lost));
+        assert_eq!(sender.send(1, &[3], None), Err(Lost));
         sender.open(2, new.clone());
         assert_eq!(sender.waiting(), 0, "what waited for the old generation is gone");
         sender.close(1);
-        assert_eq!(sender.send(1, &[4]), Err(Lost));
-        assert!(sender.send(2, &[5]).is_ok());
+        assert_eq!(sender.send(1, &[4], None), Err(Lost));
+        assert!(sender.send(2, &[5], None).is_ok());
         assert_eq!((taken(&old), taken(&new)), (vec![1], vec![5]));
     }
 }
@@ -323,9 +434,9 @@ mod loom_tests {
             sender.open(1, pipe.clone());
             let other = {
                 let sender = sender.clone();
-                thread::spawn(move || sender.send(1, &[10, 11]).map(drop))
+                thread::spawn(move || sender.send(1, &[10, 11], None).map(drop))
             };
-            sender.send(1, &[20, 21]).unwrap();
+            sender.send(1, &[20, 21], None).unwrap();
             // The pool's edge comes only once the socket has room again.
             *pipe.room.lock().unwrap() += 1000;
             sender.writable();

@@ -154,10 +154,12 @@ fn a_batch_defined_while_another_is_out_is_held_back_and_done_in_order() {
     let hold = holder.start();
     holder.read(&table, hold, 1, LockMode::Exclusive(ABORT));
     holder.run();
+    user.warm_up(1);
     user.done.clear();
     let transaction = user.start();
     let mut queries = vec![user.update(&table, transaction, 1, 111)];
     user.send();
+    assert_eq!(user.connection.transaction_state(transaction), Ok((Phase::Executing, false)));
     // The first batch waits for the lock, so these wait here.
     queries.push(user.insert(&table, transaction, 2, 222));
     queries.push(user.update(&table, transaction, 1, 112));
@@ -182,6 +184,7 @@ fn a_batch_defined_while_another_is_out_is_held_back_and_done_in_order() {
 fn a_commit_asked_for_while_a_batch_is_out_follows_it() {
     let table = TestTable::numbers("batch_commit_waits");
     let mut user = User::new();
+    user.warm_up(2);
     for more in [false, true] {
         let transaction = user.start();
         let key = more as u32;

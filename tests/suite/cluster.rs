@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `IC_TEST_CONNECTSTRING` | use this running cluster, start none |
 //! | `IC_TEST_NODES` | data nodes to start, two replicas of everything (2) |
-//! | `IC_TEST_THREADS` | threads of each of them: 8 gives four storage instances, 12 two coordinators as well (2) |
+//! | `IC_TEST_THREADS` | threads of each: 8 gives four storage instances, 12 two coordinators as well (2) |
 //!
 //! Statics are not dropped at the end of a process, and a process that is killed drops nothing at all. So the
 //! cluster's end is left to a warden: a child that waits for the end of a pipe of which only this process has

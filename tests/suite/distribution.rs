@@ -1,6 +1,6 @@
-//! The hint for a key is where the data nodes have put its row, for every shape of key; and where the library
-//! cannot know, it gives no hint. The nodes are asked, with a request of the wire's own, for the fragment that
-//! each row lies in.
+//! The hint for a key is where the data nodes have put its row, for every shape of key; and where the
+//! library cannot know, it gives no hint. The nodes are asked, with a request of the wire's own, for the
+//! fragment that each row lies in.
 
 use std::num::NonZeroU32;
 
@@ -29,8 +29,8 @@ const FRAGMENTS: NonZeroU32 = NonZeroU32::new(16).unwrap();
 const CLIENT: u32 = 2;
 const OPERATION: u32 = 4;
 
-/// Reads the pseudo column FRAGMENT of rows, which no record can hold: on a port of its own, with a coordinator
-/// record of its own.
+/// Reads the pseudo column FRAGMENT of rows, which no record can hold: on a port of its own, with a
+/// coordinator record of its own.
 struct Fragments {
     port: Port,
     node: usize,
@@ -60,7 +60,7 @@ impl Fragments {
 
     fn send(&self, words: &[u32]) {
         let node = &cluster::joined().nodes[self.node];
-        node.sender.send(node.usable().unwrap(), words).unwrap();
+        node.sender.send(node.usable().unwrap(), words, None).unwrap();
     }
 
     /// Waits for the signal that `take` makes something of: its number, its attributes, and its data.

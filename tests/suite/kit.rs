@@ -143,6 +143,16 @@ impl User {
         self.connection.start_transaction(fragment + 1, Some(&table.table)).unwrap()
     }
 
+    /// Has coordinator records seized at every node, so that what is sent goes out at once.
+    pub fn warm_up(&mut self, records: usize) {
+        let nodes = self.connection.cluster().nodes.len();
+        let started: Vec<_> = (0..records * nodes).map(|_| self.start()).collect();
+        for transaction in started {
+            assert_eq!(self.commit_and_end(transaction), (0, true));
+            self.connection.close(transaction).unwrap();
+        }
+    }
+
     pub fn define(&mut self, query: u64, transaction: u64, operation: Operation) {
         self.connection.define(query, transaction, operation, true, ()).unwrap();
     }
@@ -198,7 +208,7 @@ impl User {
     }
 
     pub fn send(&mut self) {
-        self.connection.send();
+        self.connection.send(true);
     }
 
     /// One poll, with its callbacks.
@@ -235,8 +245,8 @@ impl User {
         });
     }
 
-    /// Sends, and polls until a transaction is over and nothing is in flight: rows of committed reads can come
-    /// after the commit. The transaction's error, and whether it was committed.
+    /// Sends, and polls until a transaction is over and nothing is in flight: rows of committed reads can
+    /// come after the commit. The transaction's error, and whether it was committed.
     pub fn end(&mut self, transaction: u64) -> (i32, bool) {
         self.run();
         until("a transaction's end", || {

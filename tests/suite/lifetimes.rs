@@ -16,6 +16,7 @@ fn giving_up_a_connection_completes_each_operation_once() {
     let table = TestTable::numbers("life_finish");
     for sent in [true, false] {
         let mut user = User::new();
+        user.warm_up(100);
         let mut committing = Vec::new();
         let mut open = Vec::new();
         for key in 0..100 {
@@ -70,6 +71,7 @@ fn leaving_the_cluster_completes_what_is_in_flight() {
     let joined = cluster::join(&Options::default());
     let (definition, incarnation) = table.opened_by(&joined);
     let mut user = User::of(joined.clone());
+    user.warm_up(2);
     let mut holder = User::new();
     holder.fill(&table, [0]);
     let hold = holder.start();
@@ -153,8 +155,20 @@ fn completions_without_a_callback_wait_on_the_executed_list() {
         })
         .collect();
     assert_eq!(user.commit_and_end(transaction), (0, true));
+    // The rows come from several nodes: which is first is theirs to say.
+    user.done.sort_unstable();
     assert_eq!(user.done, [queries[0], queries[2], queries[4]]);
-    let executed: Vec<_> = std::iter::from_fn(|| user.connection.next_executed()).collect();
-    assert_eq!(executed, [queries[1], queries[3], queries[5]], "oldest first");
+    let mut executed: Vec<_> = std::iter::from_fn(|| user.connection.next_executed()).collect();
+    executed.sort_unstable();
+    assert_eq!(executed, [queries[1], queries[3], queries[5]]);
     assert_eq!(user.errors(&queries), [0, 0, 0, 0, 0, 626]);
+    // One after the other: the oldest is taken first.
+    for &query in queries.iter().rev() {
+        let transaction = user.start();
+        let read = Operation::Read(LockMode::Committed);
+        user.connection.define(query, transaction, read, false, ()).unwrap();
+        user.commit_and_end(transaction);
+    }
+    let executed: Vec<_> = std::iter::from_fn(|| user.connection.next_executed()).collect();
+    assert!(executed.iter().eq(queries.iter().rev()), "oldest first");
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use iclaustron::conn::transaction::Phase;
 use iclaustron::conn::{Connection, Operation, Statistics};
 use iclaustron::wire::transaction::{LockMode, WriteKind};
 
@@ -90,7 +91,7 @@ impl<'a> Pipeline<'a> {
         let slot = &mut self.slots[at as usize];
         let step = slot.out.take().expect("a completion of nothing");
         let error = self.connection.query_error(slot.query).unwrap();
-        assert_eq!(self.connection.transaction_state(slot.transaction).unwrap().0, crate::pipelines::ENDED);
+        assert_eq!(self.connection.transaction_state(slot.transaction).unwrap().0, Phase::Ended);
         match step {
             Step::Write(value) => {
                 assert_eq!(error, 0);
@@ -115,7 +116,7 @@ impl<'a> Pipeline<'a> {
     fn run(mut self, operations: u64) -> (Statistics, HashMap<u32, u64>) {
         (0..IN_FLIGHT).for_each(|at| self.start(at));
         until("the pipeline's end", || {
-            self.connection.send();
+            self.connection.send(true);
             self.connection.poll(Duration::from_millis(50)).unwrap();
             while let Some(completion) = self.connection.next_callback() {
                 self.completed(completion.token);
@@ -132,8 +133,6 @@ impl<'a> Pipeline<'a> {
         (self.connection.statistics(), self.completions)
     }
 }
-
-const ENDED: iclaustron::conn::transaction::Phase = iclaustron::conn::transaction::Phase::Ended;
 
 #[test]
 #[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]

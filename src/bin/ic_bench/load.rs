@@ -179,19 +179,13 @@ impl Counts {
 pub struct Totals {
     /// Operations completed without an error.
     pub operations: u64,
-    /// Writes to sockets.
-    pub writes: u64,
     /// Times the thread was woken in a poll.
     pub wakeups: u64,
 }
 
 impl Totals {
     fn since(self, earlier: Totals) -> Totals {
-        Totals {
-            operations: self.operations - earlier.operations,
-            writes: self.writes - earlier.writes,
-            wakeups: self.wakeups - earlier.wakeups,
-        }
+        Totals { operations: self.operations - earlier.operations, wakeups: self.wakeups - earlier.wakeups }
     }
 }
 
@@ -241,6 +235,7 @@ pub struct Worker {
     later: Vec<u32>,
     /// No more keys, or no more time.
     over: bool,
+    force: bool,
     counts: Counts,
     clock: Instant,
     now: u64,
@@ -250,9 +245,10 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// From now on each poll waits for so many completions.
-    pub fn set_poll_min(&mut self, completions: u32) {
-        self.connection.set_poll_min(completions);
+    /// From now on each poll waits for so many completions, and sends are forced or not.
+    pub fn tune(&mut self, poll_min: u32, force: bool) {
+        self.connection.set_poll_min(poll_min);
+        self.force = force;
     }
 
     /// A thread's connection with `in_flight` queries, `size` to a transaction.
@@ -287,6 +283,7 @@ impl Worker {
             slots: (0..slots).map(|_| Slot::default()).collect(),
             later: Vec::with_capacity(slots as usize),
             over: false,
+            force: false,
             counts: Counts::default(),
             clock: Instant::now(),
             now: 0,
@@ -332,18 +329,14 @@ impl Worker {
     }
 
     fn totals(&self) -> Totals {
-        Totals {
-            operations: self.counts.completed,
-            writes: self.connection.statistics().writes,
-            wakeups: self.connection.wakeups(),
-        }
+        Totals { operations: self.counts.completed, wakeups: self.connection.wakeups() }
     }
 
     fn round(&mut self) -> Result<(), i32> {
         if !self.later.is_empty() {
             self.start_later()?;
         }
-        self.connection.send();
+        self.connection.send(self.force);
         self.connection.poll(POLL)?;
         self.tick();
         while let Some(completion) = self.connection.next_callback() {

@@ -10,6 +10,7 @@ mod usage;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{CommandFactory, Parser};
 use iclaustron::cluster::{self, Cluster};
@@ -49,6 +50,7 @@ fn measure(load: &Load) -> Result<Report, Error> {
 fn connect(load: &Load) -> Result<Arc<Cluster>, Error> {
     let options = cluster::Options {
         receive_threads: load.receive_threads.into(),
+        hold: Duration::from_micros(load.hold_us.into()),
         lend_receive: load.receive == options::Receive::Lent,
         ..Default::default()
     };

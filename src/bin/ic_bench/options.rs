@@ -62,7 +62,10 @@ pub struct Load {
     /// Completions that a poll waits for, at most what is in flight
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub poll_min: u32,
-    /// Send at once (today every send is at once)
+    /// How long a send without --force may be held for company, in microseconds
+    #[arg(long, value_name = "US", default_value_t = 200)]
+    pub hold_us: u32,
+    /// Send at once, never held for company
     #[arg(long)]
     pub force: bool,
     /// Print one JSON object on one line instead of a table, and no progress

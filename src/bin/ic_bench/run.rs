@@ -22,7 +22,7 @@ pub fn run(cluster: &Arc<Cluster>, t9: &T9, load: &Load, show_progress: bool) ->
     let workers = (0..load.threads).map(|number| worker(cluster, t9, load, number));
     let mut workers = workers.collect::<Result<Vec<_>, _>>()?;
     let shared = Shared::default();
-    let (outcomes, wall, usage) = std::thread::scope(|scope| {
+    let (outcomes, wall, usage, writes) = std::thread::scope(|scope| {
         let shared = &shared;
         let threads: Vec<_> =
             workers.iter_mut().map(|worker| scope.spawn(move || worker.run(shared))).collect();
@@ -30,16 +30,17 @@ pub fn run(cluster: &Arc<Cluster>, t9: &T9, load: &Load, show_progress: bool) ->
         let progress = Progress::new(show_progress, load.warmup + load.seconds);
         wait(load.warmup, shared, &progress, &running);
         shared.set(Phase::Measured);
-        let (began, before) = (Instant::now(), Usage::now());
+        let (began, before, writes) = (Instant::now(), Usage::now(), cluster.writes());
         wait(load.seconds, shared, &progress, &running);
         let (wall, usage) = (began.elapsed(), Usage::now().since(&before));
+        let writes = cluster.writes() - writes;
         shared.set(Phase::Over);
         progress.line.finish_and_clear();
         let outcomes = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(own::INTERNAL)));
-        (outcomes.collect::<Result<Vec<Outcome>, i32>>(), wall, usage)
+        (outcomes.collect::<Result<Vec<Outcome>, i32>>(), wall, usage, writes)
     });
     let outcomes = outcomes.map_err(|code| Error::new(code, message(code).to_string_lossy().into_owned()))?;
-    Ok(Report::new(load, outcomes, wall, usage))
+    Ok(Report::new(load, outcomes, wall, usage, writes))
 }
 
 fn worker(cluster: &Arc<Cluster>, t9: &T9, load: &Load, number: u16) -> Result<Worker, Error> {
@@ -62,7 +63,7 @@ fn worker(cluster: &Arc<Cluster>, t9: &T9, load: &Load, number: u16) -> Result<W
         Operation::Mixed => Mix::ReadAndUpdate,
     };
     let mut worker = Worker::new(cluster, t9, keys, mix, load.in_flight(), load.transaction_size)?;
-    worker.set_poll_min(load.poll_min);
+    worker.tune(load.poll_min, load.force);
     Ok(worker)
 }
 

@@ -1,0 +1,185 @@
+/*
+ * The public structs have the sizes and offsets that the ABI says, on 64-bit systems; src/capi/args.rs asserts
+ * the same of the library's side. A caller with an older, smaller struct goes on working; one with a newer,
+ * larger struct does so as long as it does not use what this library does not know.
+ */
+#include "test.h"
+
+#define SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type)
+#define AT(type, field, offset) _Static_assert(offsetof(type, field) == (offset), #type "." #field)
+
+SIZE(IC_QUERY_ID, 8);
+SIZE(IC_TRANS_ID, 8);
+SIZE(bool, 1);
+
+SIZE(IC_WRITE_KEY_ARGS, 32);
+AT(IC_WRITE_KEY_ARGS, size, 0);
+AT(IC_WRITE_KEY_ARGS, kind, 8);
+AT(IC_WRITE_KEY_ARGS, abort_option, 12);
+AT(IC_WRITE_KEY_ARGS, callback, 16);
+AT(IC_WRITE_KEY_ARGS, user_ref, 24);
+
+SIZE(IC_READ_KEY_ARGS, 32);
+AT(IC_READ_KEY_ARGS, size, 0);
+AT(IC_READ_KEY_ARGS, kind, 8);
+AT(IC_READ_KEY_ARGS, abort_option, 12);
+AT(IC_READ_KEY_ARGS, callback, 16);
+AT(IC_READ_KEY_ARGS, user_ref, 24);
+
+SIZE(IC_CONNECT_ARGS, 32);
+AT(IC_CONNECT_ARGS, size, 0);
+AT(IC_CONNECT_ARGS, node_id, 8);
+AT(IC_CONNECT_ARGS, receive_threads, 12);
+AT(IC_CONNECT_ARGS, lend_receive, 16);
+AT(IC_CONNECT_ARGS, hold_us, 20);
+AT(IC_CONNECT_ARGS, connect_ms, 24);
+AT(IC_CONNECT_ARGS, grace_ms, 28);
+
+SIZE(IC_NODE_STATE, 24);
+AT(IC_NODE_STATE, size, 0);
+AT(IC_NODE_STATE, node_id, 8);
+AT(IC_NODE_STATE, connected, 12);
+AT(IC_NODE_STATE, usable, 16);
+
+SIZE(IC_TABLE_ARGS, 24);
+AT(IC_TABLE_ARGS, size, 0);
+AT(IC_TABLE_ARGS, logged, 8);
+AT(IC_TABLE_ARGS, read_backup, 12);
+AT(IC_TABLE_ARGS, fully_replicated, 16);
+
+SIZE(IC_COLUMN, 40);
+AT(IC_COLUMN, name, 0);
+AT(IC_COLUMN, kind, 8);
+AT(IC_COLUMN, length, 12);
+AT(IC_COLUMN, precision, 16);
+AT(IC_COLUMN, scale, 20);
+AT(IC_COLUMN, charset, 24);
+AT(IC_COLUMN, flags, 28);
+AT(IC_COLUMN, row_bytes, 32);
+
+SIZE(IC_RECORD_FIELD, 24);
+AT(IC_RECORD_FIELD, name, 0);
+AT(IC_RECORD_FIELD, offset, 8);
+AT(IC_RECORD_FIELD, null_byte, 12);
+AT(IC_RECORD_FIELD, null_bit, 16);
+
+SIZE(IC_STATISTICS, 96);
+AT(IC_STATISTICS, size, 0);
+AT(IC_STATISTICS, defined, 8);
+AT(IC_STATISTICS, completed, 16);
+AT(IC_STATISTICS, failed, 24);
+AT(IC_STATISTICS, in_flight, 32);
+AT(IC_STATISTICS, sends, 40);
+AT(IC_STATISTICS, held, 48);
+AT(IC_STATISTICS, writes, 56);
+AT(IC_STATISTICS, pages, 64);
+AT(IC_STATISTICS, signals, 72);
+AT(IC_STATISTICS, late_replies, 80);
+AT(IC_STATISTICS, wakeups, 88);
+
+/* The write arguments of a later version. */
+struct newer {
+  IC_WRITE_KEY_ARGS known;
+  uint64_t unknown;
+};
+
+/* The write arguments of an earlier version: what came first. */
+struct older {
+  size_t size;
+  int32_t kind;
+};
+
+static const unsigned char untouched = 0xa5;
+
+static void init_writes_as_much_as_the_caller_has(void)
+{
+  union {
+    unsigned char bytes[64];
+    struct older older;
+    struct newer newer;
+    IC_WRITE_KEY_ARGS args;
+  } u;
+  size_t i;
+
+  memset(&u, untouched, sizeof u);
+  ic_write_key_args_init(&u.args, 12);
+  CHECK(u.older.size == 12);
+  CHECK(u.older.kind == IC_WRITE_KIND_WRITE);
+  for (i = 12; i < sizeof u; i++)
+    CHECK(u.bytes[i] == untouched);
+
+  memset(&u, untouched, sizeof u);
+  ic_write_key_args_init(&u.args, sizeof u.newer);
+  CHECK(u.newer.known.size == sizeof u.newer);
+  CHECK(u.newer.known.kind == IC_WRITE_KIND_WRITE);
+  CHECK(u.newer.known.callback == NULL);
+  CHECK(u.newer.unknown == 0);
+  for (i = sizeof u.newer; i < sizeof u; i++)
+    CHECK(u.bytes[i] == untouched);
+
+  /* Less than a size field: there is nothing to be set. */
+  memset(&u, untouched, sizeof u);
+  ic_write_key_args_init(&u.args, sizeof(size_t) - 1);
+  for (i = 0; i < sizeof u; i++)
+    CHECK(u.bytes[i] == untouched);
+}
+
+/* Writes a row with arguments of any size; the query comes on the executed list. */
+static int32_t write_with(struct fixture *f, IC_QUERY_ID query, const void *args)
+{
+  IC_TRANS_ID trans = start(f, query);
+  IC_QUERY_ID executed;
+  int32_t ret = ic_apid_conn_write_key(f->conn, query, trans, args);
+
+  if (ret == 0) {
+    OK(ic_apid_conn_commit_transaction(f->conn, trans));
+    drain(f->conn);
+    CHECK(ic_apid_conn_get_next_executed_query(f->conn, &executed) && executed == query);
+    ret = ic_apid_query_error(f->conn, query);
+  }
+  OK(ic_apid_conn_close_transaction(f->conn, trans));
+  return ret;
+}
+
+static void sizes_of_other_versions(struct fixture *f)
+{
+  IC_QUERY_ID query = new_query(f);
+  struct older older = {12, IC_WRITE_KIND_INSERT};
+  struct newer newer;
+  IC_NODE_STATE state;
+  size_t size;
+
+  fill(f->conn, query, 1, 1);
+  CHECK_CODE(write_with(f, query, &older), 0);
+  CHECK_CODE(write_with(f, query, &older), 630); /* its kind was heeded */
+
+  ic_write_key_args_init(&newer.known, sizeof newer);
+  CHECK_CODE(write_with(f, query, &newer), 0);
+  newer.unknown = 1;
+  CHECK_CODE(write_with(f, query, &newer), IC_ERROR_INVALID_ARGUMENT);
+
+  size = 0;
+  CHECK_CODE(write_with(f, query, &size), IC_ERROR_INVALID_ARGUMENT);
+  size = SIZE_MAX;
+  CHECK_CODE(write_with(f, query, &size), IC_ERROR_INVALID_ARGUMENT);
+
+  memset(&state, untouched, sizeof state);
+  state.size = offsetof(IC_NODE_STATE, connected);
+  OK(ic_apid_global_node_state(f->glob, 0, &state));
+  CHECK(state.size == offsetof(IC_NODE_STATE, connected) && state.node_id == 1);
+  CHECK(state.connected == UINT32_C(0xa5a5a5a5));
+}
+
+int main(int argc, char **argv)
+{
+  struct fixture f;
+
+  test_time_limit(120);
+  init_writes_as_much_as_the_caller_has();
+  if (argc > 1) {
+    fixture_begin(&f, argc, argv, "c_layout");
+    sizes_of_other_versions(&f);
+    fixture_end(&f);
+  }
+  return 0;
+}

@@ -1,0 +1,200 @@
+//! The C side: the programs in tests/c and examples/c are compiled against the header and the shared library
+//! that cargo has built, and run; what the library exports is what the header declares.
+//!
+//! `IC_TEST_CONNECTSTRING` names a cluster that runs already; else one is started for the programs that need it.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use iclaustron::tools::ndb_cluster::{NdbCluster, Options};
+
+const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Werror", "-pedantic"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The shared library that was built with this test: cargo puts it beside the test's executable.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("the path of this test");
+    test.with_file_name("libiclaustron.so")
+}
+
+fn compiler(variable: &str, default: &str) -> Command {
+    Command::new(std::env::var_os(variable).unwrap_or_else(|| default.into()))
+}
+
+/// Runs a command that must succeed.
+fn must(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text)).concat();
+    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+    said
+}
+
+/// Whether a source is C or C++ of a standard, without a warning.
+fn compiles(source: &str, standard: &str) {
+    let (mut command, language) = match standard.starts_with("c++") {
+        true => (compiler("CXX", "c++"), "c++"),
+        false => (compiler("CC", "cc"), "c"),
+    };
+    command.args(["-x", language, "-fsyntax-only"]).arg(format!("-std={standard}")).args(WARNINGS);
+    must(command.arg("-I").arg(root().join("include")).arg(root().join(source)));
+}
+
+/// Compiles a program, links it with the library, and runs it. What it says.
+fn run_source(source: &str, standard: &str, args: &[&str]) -> String {
+    let dir = tempfile::tempdir().expect("a directory for the program");
+    let name = concat!("libiclaustron.so.", env!("CARGO_PKG_VERSION_MAJOR"));
+    symlink(library(), dir.path().join(name)).expect("a link to the library");
+    let program = dir.path().join("program");
+    let mut command = compiler("CC", "cc");
+    command.args(["-g", "-pthread"]).arg(format!("-std={standard}")).args(WARNINGS);
+    command.arg("-I").arg(root().join("include")).arg("-o").arg(&program).arg(root().join(source));
+    must(command.arg(library()).arg(format!("-Wl,-rpath,{}", dir.path().display())));
+    must(Command::new(program).args(args))
+}
+
+/// Builds a C test and runs it.
+fn run(name: &str, args: &[&str]) {
+    run_source(&format!("tests/c/{name}.c"), "c11", args);
+}
+
+/// The connectstring of a cluster for the programs of this run.
+fn cluster() -> &'static str {
+    static CLUSTER: OnceLock<Result<(String, Option<Child>), String>> = OnceLock::new();
+    let started = CLUSTER.get_or_init(|| match std::env::var("IC_TEST_CONNECTSTRING") {
+        Ok(running) => Ok((running, None)),
+        Err(_) => start_cluster(),
+    });
+    match started {
+        Ok((connectstring, _)) => connectstring,
+        Err(error) => panic!("no cluster: {error}"),
+    }
+}
+
+/// Starts a cluster that ends with this process, however that ends: the child waits for the end of its input,
+/// which comes when the process is gone, and stops the cluster.
+fn start_cluster() -> Result<(String, Option<Child>), String> {
+    let dir = tempfile::tempdir().map_err(|error| error.to_string())?.keep();
+    let child = Command::new("sh")
+        .args(["-c", r#"read -r _; "$0" stop "$1"; rm -rf -- "$1""#])
+        .args([OsStr::new(env!("CARGO_BIN_EXE_ic_cluster")), dir.as_os_str()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    let mut cluster = NdbCluster::start(Options::new(dir)).map_err(|error| error.to_string())?;
+    cluster.leave_running();
+    Ok((cluster.connectstring(), Some(child)))
+}
+
+#[test]
+fn header_alone() {
+    for standard in ["c99", "c11", "c++11"] {
+        compiles("tests/c/header_alone.c", standard);
+    }
+    run("header_alone", &[]);
+}
+
+#[test]
+fn every_export() {
+    compiles("tests/c/every_export.c", "c99");
+    compiles("tests/c/every_export.c", "c++11");
+    run("every_export", &[]);
+}
+
+#[test]
+fn layout() {
+    run("layout", &[]);
+}
+
+#[test]
+fn connect_errors() {
+    run("connect_errors", &[]);
+}
+
+#[test]
+fn examples_compile() {
+    for name in ["hello", "pipeline"] {
+        compiles(&format!("examples/c/{name}.c"), "c99");
+    }
+}
+
+macro_rules! on_a_cluster {
+    ($($test:ident: $program:literal;)*) => {$(
+        #[test]
+        #[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+        fn $test() {
+            run($program, &[cluster()]);
+        }
+    )*};
+}
+
+on_a_cluster! {
+    seed: "seed";
+    layout_of_other_versions: "layout";
+    misuse: "misuse";
+    callbacks: "callbacks";
+    allocations: "allocations";
+    connect_errors_of_a_server: "connect_errors";
+    fork_exit: "fork_exit";
+}
+
+#[test]
+#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+fn hello_example() {
+    let said = run_source("examples/c/hello.c", "c99", &[cluster()]);
+    assert!(said.contains("Hello, data nodes!"), "{said}");
+}
+
+#[test]
+#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+fn pipeline_example() {
+    let args = ["--rows", "20000", "--in-flight", "200", "--threads", "2", "--connectstring", cluster()];
+    let said = run_source("examples/c/pipeline.c", "c99", &args);
+    assert!(said.contains("write: 20000 rows") && said.contains("read: 20000 rows"), "{said}");
+}
+
+/// The functions that the header declares: what stands before a parenthesis outside comments.
+fn declared() -> BTreeSet<String> {
+    let header = fs::read_to_string(root().join("include/iclaustron/ic_apid.h")).expect("the header");
+    let code: String = header
+        .split("/*")
+        .enumerate()
+        .map(|(at, part)| if at == 0 { part } else { part.split_once("*/").expect("a comment's end").1 })
+        .collect();
+    let words = code.match_indices('(').filter_map(|(at, _)| {
+        let start = code[..at].rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_')? + 1;
+        Some(code[start..at].to_owned())
+    });
+    words.filter(|word| word.starts_with("ic_")).collect()
+}
+
+/// Exactly what the header declares and abi/symbols.txt lists is exported, and every_export.c calls all of it.
+#[test]
+fn exports() {
+    let nm = must(Command::new("nm").args(["-D", "--defined-only"]).arg(library()));
+    let exported: BTreeSet<String> =
+        nm.lines().filter_map(|line| line.split_whitespace().last()).map(str::to_owned).collect();
+    let listed = fs::read_to_string(root().join("abi/symbols.txt")).expect("the list of symbols");
+    let listed: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
+    assert_eq!(exported, listed, "exported, and listed in abi/symbols.txt");
+    assert_eq!(declared(), listed, "declared in the header, and listed in abi/symbols.txt");
+
+    let calls = fs::read_to_string(root().join("tests/c/every_export.c")).expect("every_export.c");
+    let missing: Vec<_> = listed
+        .iter()
+        .filter(|name| !calls.contains(&format!(", {name}, ")) && !calls.contains(&format!("\"{name}\"")))
+        .filter(|name| !calls.contains(&format!("({name}, ")))
+        .collect();
+    assert!(missing.is_empty(), "not in every_export.c: {missing:?}");
+}
