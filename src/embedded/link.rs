@@ -123,7 +123,8 @@ impl Link {
 
     /// Whether so much waits that the client should read before it asks for more.
     pub fn clogged(&self) -> bool {
-        self.pending.len() > MAX_WAITING
+        let delayed: usize = self.delayed.iter().map(|(_, words)| 4 * words.len()).sum();
+        self.pending.len() + delayed > MAX_WAITING
     }
 
     /// Reads once.

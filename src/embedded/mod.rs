@@ -4,12 +4,14 @@
 //! What real data nodes do decides what these do; where a real one would stop on a malformed request, these
 //! close the link and [log](EmbeddedCluster::log) the reason. One thread a node:
 //!
-//! - [`node`]: the thread: sockets, registration, failures; [`link`] and [`outgoing`]: one client;
-//! - [`coordinator`]: transactions; [`storage`]: rows and locks; [`row`], [`table`]: what they are made of;
-//! - [`dictionary`]: definitions and schema transactions;
-//! - [`management`]: the management endpoint, with the [`configuration`] that it hands out;
-//! - [`shared`], [`messages`], [`inbox`], [`wires`]: what nodes share and how they talk to each other;
+//! - `node`: the thread: sockets, registration, failures; `link` and `outgoing`: one client;
+//! - `coordinator`: transactions; `storage`: rows and locks; `row`, `table`: what they are made of;
+//! - `dictionary`: definitions and schema transactions;
+//! - `management`: the management endpoint, with the `configuration` that it hands out;
+//! - `shared`, `messages`, `inbox`, `wires`: what nodes share and how they talk to each other;
 //! - [`faults`]: what a test can ask them to do wrong.
+//!
+//! Not there: scans, indexes, interpreted programs, alterations, keys of text whose collation needs weight tables.
 
 mod configuration;
 mod coordinator;

@@ -38,6 +38,8 @@ const MAX_LINKS: usize = 512;
 const MISSED_HEARTBEATS: u32 = 5;
 const OLDEST_CLIENT: Version = Version::new(7, 4, 6);
 const STARTED: u32 = 3;
+/// Why most links end.
+const CLOSED: &str = "it closed";
 const MAIN_BLOCK: u16 = 0x1ff;
 const CMVMI: u16 = 254;
 
@@ -295,7 +297,10 @@ impl Node {
     fn lose(&mut self, slot: usize, why: &str) {
         let Some(Some(link)) = self.links.get(slot) else { return };
         let Some(client) = link.client() else { return self.close(slot) };
-        self.shared.log(format!("node {}: client {client} expelled: {why}", self.own));
+        self.shared.log(match why {
+            CLOSED => format!("node {}: client {client} has left", self.own),
+            _ => format!("node {}: client {client} expelled: {why}", self.own),
+        });
         self.close(slot);
         for node in &self.shared.nodes {
             self.wires.send(node.id, Message::ClientFailed(client));
@@ -378,7 +383,7 @@ impl Node {
             }
             match got {
                 Got::End => {
-                    self.lose(slot, "it closed");
+                    self.lose(slot, CLOSED);
                     return false;
                 }
                 Got::Drained => return false,
