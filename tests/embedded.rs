@@ -30,11 +30,13 @@ fn start(options: Options) -> EmbeddedCluster {
 
 fn quick() -> Options {
     let times = (Duration::from_millis(150), Duration::from_millis(50));
-    Options { lock_timeout: times.0, quarantine: times.1, ..Options::default() }
+    let seed = std::env::var("IC_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    Options { lock_timeout: times.0, quarantine: times.1, seed, ..Options::default() }
 }
 
 fn join(nodes: &EmbeddedCluster) -> Arc<Cluster> {
-    Cluster::connect(Some(&nodes.connectstring()), &cluster::Options::default()).unwrap()
+    let options = cluster::Options { grace: Duration::from_millis(200), ..Default::default() };
+    Cluster::connect(Some(&nodes.connectstring()), &options).unwrap()
 }
 
 /// A table of an unsigned key and an unsigned value.
@@ -341,7 +343,7 @@ fn garbage_closes_a_socket_and_nothing_else() {
     let cluster = join(&nodes);
     let mut session = Session::new(&cluster, make_table(&cluster));
     let management = nodes.connectstring();
-    for bytes in [&[0xff; 5000][..], b"get config\n\n", &[b'a'; 600], b"ndbd\nndbd passwd\n3 1 1\n"] {
+    for bytes in [&[0xff; 5000][..], b"get config\n\n", &[b'a'; 600], b"ndbd\nndbd passwd\n4 1 1\n"] {
         let mut stream = TcpStream::connect(&management).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         // The peer may close before all is written.
