@@ -37,7 +37,8 @@ pub const IC_ABORT_OPTION_IGNORE_ERROR: i32 = 2;
 /// Called when a query is complete: inside ic_apid_conn_poll or ic_apid_conn_flush or while the connection is
 /// freed, on the calling thread, once per definition. It may read the query's error and rows, define queries (this one
 /// too), start, commit, roll back and close transactions, and send. In it a poll does nothing, a flush only
-/// sends, and freeing the connection is refused. On return the query is idle unless it was defined anew.
+/// sends, and freeing the connection is refused. On return the query is idle unless it was defined anew. It must
+/// return: no longjmp, no C++ exception. Run by ic_apid_conn_free it cannot define anything new (-14).
 pub type QueryCallback =
     Option<unsafe extern "C" fn(conn: *mut ApidConnection, query: u64, user_ref: *mut c_void)>;
 

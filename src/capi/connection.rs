@@ -82,6 +82,15 @@ fn this_thread() -> usize {
     PLACE.with(|place| std::ptr::from_ref(place) as usize)
 }
 
+/// Puts the mark back, also after a panic.
+struct Restore<'a>(&'a AtomicU32, u32);
+
+impl Drop for Restore<'_> {
+    fn drop(&mut self) {
+        self.0.store(self.1, Ordering::Release);
+    }
+}
+
 impl ApidConnection {
     #[inline]
     fn check(&self) -> Result<(), i32> {
@@ -103,9 +112,8 @@ impl ApidConnection {
             return Err(own::BUSY);
         }
         self.inside.store(CALL, Ordering::Relaxed);
-        let result = self.with_inner(body);
-        self.inside.store(before, Ordering::Relaxed);
-        result
+        let _restore = Restore(&self.inside, before);
+        self.with_inner(body)
     }
 
     /// A call that is strict against a second thread. `Ok(None)`: called in a callback of this thread's poll,
@@ -114,9 +122,8 @@ impl ApidConnection {
         self.check()?;
         match self.inside.compare_exchange(NOBODY, CALL, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => {
-                let result = body();
-                self.inside.store(NOBODY, Ordering::Release);
-                result.map(Some)
+                let _restore = Restore(&self.inside, NOBODY);
+                body().map(Some)
             }
             Err(CALLBACK) if self.polling_thread.load(Ordering::Relaxed) == this_thread() => Ok(None),
             Err(_) => Err(own::BUSY),
@@ -247,7 +254,7 @@ pub unsafe extern "C" fn ic_apid_conn_create(glob: *mut ApidGlobal, conn: *mut *
     })
 }
 
-/// Frees a connection. What is in flight ends first: transactions without a commit sent are rolled back, final
+/// Frees a connection. What is in flight ends first: transactions whose commit is not under way are rolled back, final
 /// replies are waited for up to 2 s, what is left then ends with an error (4012 where a commit was sent), and
 /// callbacks that are due run. Queries and transactions go with it; their rows must not be touched any more.
 /// conn: NULL does nothing. Not in a callback of this connection.
@@ -266,7 +273,12 @@ pub unsafe extern "C" fn ic_apid_conn_free(conn: *mut ApidConnection) -> i32 {
         // SAFETY: the caller's duty.
         let connection = unsafe { borrow(conn.cast_const()) }?;
         if connection.broken.load(Ordering::Relaxed) {
-            // What broke is not touched again; it is dropped as it is.
+            // What broke is not touched again; it is dropped as it is, unless a poll is still using it.
+            match connection.inside.load(Ordering::Acquire) {
+                NOBODY => {}
+                CALLBACK => return Err(own::IN_CALLBACK),
+                _ => return Err(own::BUSY),
+            }
         } else if connection
             .enter_alone(|| {
                 connection.with_inner(|inner| inner.finish(FREE_LIMIT));

@@ -124,8 +124,13 @@ impl Shared {
             }
         }
         let joined = Cluster::connect(connectstring, &options).and_then(|cluster| {
-            let dictionary = Arc::new(Mutex::new(Client::new(cluster.clone())?));
-            Ok(State::Joined { cluster, dictionary })
+            match Client::new(cluster.clone()) {
+                Ok(client) => Ok(State::Joined { cluster, dictionary: Arc::new(Mutex::new(client)) }),
+                Err(error) => {
+                    cluster.disconnect();
+                    Err(error)
+                }
+            }
         });
         let (state, result) = match joined {
             Ok(state) => (state, Ok(())),
@@ -135,11 +140,17 @@ impl Shared {
         result
     }
 
-    fn disconnect(&self) {
-        let state = std::mem::replace(&mut *self.state(), State::Apart);
-        if let State::Joined { cluster, .. } = state {
+    fn disconnect(&self) -> Result<(), i32> {
+        let mut state = self.state();
+        if matches!(*state, State::Connecting) {
+            return Err(own::BUSY);
+        }
+        let before = std::mem::replace(&mut *state, State::Apart);
+        drop(state);
+        if let State::Joined { cluster, .. } = before {
             cluster.disconnect();
         }
+        Ok(())
     }
 }
 
@@ -191,7 +202,7 @@ pub unsafe extern "C" fn ic_apid_global_free(glob: *mut ApidGlobal) -> i32 {
             let text = format!("free: {connections} connections and {tables} tables of the handle are open");
             return Err(shared.failed(Error::new(own::STILL_IN_USE, text)));
         }
-        shared.disconnect();
+        shared.disconnect()?;
         // SAFETY: the caller's duty: no other thread uses the handle, and nobody does after this.
         drop(unsafe { take_back(glob) }?);
         Ok(())
@@ -241,7 +252,7 @@ pub unsafe extern "C" fn ic_apid_global_connect(
 /// error at its connection's next poll, or when that is freed. Tables and connections stay to be freed.
 /// glob: not NULL.
 /// Threads: any; blocks up to a few seconds whatever the network does.
-/// Returns 0 (also if not connected), -1 or -25.
+/// Returns 0 (also if not connected), -3 while another thread connects, -1 or -25.
 ///
 /// # Safety
 /// glob is a cluster handle.
@@ -249,8 +260,7 @@ pub unsafe extern "C" fn ic_apid_global_connect(
 pub unsafe extern "C" fn ic_apid_global_disconnect(glob: *mut ApidGlobal) -> i32 {
     guard(|| {
         // SAFETY: the caller's duty.
-        unsafe { borrow(glob.cast_const()) }?.shared()?.disconnect();
-        Ok(())
+        unsafe { borrow(glob.cast_const()) }?.shared()?.disconnect()
     })
 }
 
@@ -270,6 +280,10 @@ pub unsafe extern "C" fn ic_apid_global_error_text(glob: *const ApidGlobal) -> *
         || {
             // SAFETY: the caller's duty.
             let Ok(glob) = (unsafe { borrow(glob) }) else { return std::ptr::null() };
+            if glob.forks != forks() {
+                // Another thread of the parent may have held the lock.
+                return c"the handle belongs to the parent process".as_ptr();
+            }
             let error = glob.shared.error.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             let bytes: Vec<u8> = error.text.bytes().filter(|&byte| byte != 0).collect();
             TEXT.with(|text| {

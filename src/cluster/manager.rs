@@ -21,9 +21,10 @@ use super::port::Port;
 use super::{receive, send_pool};
 use crate::link::page::{Content, Page, for_each_signal};
 use crate::link::reader::Reader;
-use crate::wire::block::API_CLUSTERMGR;
-use crate::wire::registration::{self, CLIENT_VERSION, RegConf, RegRef};
+use crate::wire::block::{API_CLUSTERMGR, block_of, reference};
+use crate::wire::registration::{self, CLIENT_VERSION, NodeFailRep, RegConf, RegRef};
 use crate::wire::signal::Signal;
+use crate::wire::transaction::SeizeConf;
 use crate::wire::{NodeId, gsn, transaction};
 
 /// Between two API_REGREQ until the node confirms.
@@ -206,10 +207,15 @@ impl Manager {
                 self.states[at].node.set_usable(self.states[at].generation, false);
                 cluster.report(at, false, text);
             }
+            gsn::NODE_FAILREP => {
+                if let Some(news) = NodeFailRep::decode(signal) {
+                    self.failed(&news);
+                }
+            }
             gsn::ALTER_TABLE_REP => {
                 cluster.schema_news.fetch_add(1, Ordering::AcqRel);
             }
-            _ => self.orphan(at, signal),
+            _ => self.orphan(cluster, at, signal),
         }
     }
 
@@ -238,8 +244,27 @@ impl Manager {
         }
     }
 
-    /// A signal for a port that is closed: an acknowledgement that it asks for is still due.
-    fn orphan(&mut self, at: usize, signal: &Signal<'_>) {
+    /// The cluster has given nodes up: so do we, also where the link is still open.
+    fn failed(&mut self, news: &NodeFailRep) {
+        for state in self.states.iter().filter(|state| news.failed.contains(state.node.id)) {
+            state.node.set_usable(state.generation, false);
+            state.node.sender.shut_down(state.generation);
+        }
+    }
+
+    /// A signal for a port that is closed: an acknowledgement that it asks for is still due, and a coordinator
+    /// record that comes too late goes back.
+    fn orphan(&mut self, cluster: &Cluster, at: usize, signal: &Signal<'_>) {
+        if signal.header.gsn == gsn::TCSEIZECONF
+            && let Some(conf) = SeizeConf::decode(signal.data)
+        {
+            let (state, sender) = (&self.states[at], signal.header.receiver);
+            let (tc, own) = (block_of(conf.reference), reference(sender, cluster.own_node));
+            let mut words = Vec::new();
+            transaction::release(&mut words, tc, sender, conf.connect, own, conf.client);
+            let _ = state.node.sender.send(state.generation, &words, None);
+            return;
+        }
         let Some(transid) = transaction::acknowledgement_due(signal) else { return };
         let state = &self.states[at];
         let mut words = Vec::new();

@@ -91,6 +91,8 @@ pub struct Cluster {
     /// Each connection starts its transaction ids here, and moves it on.
     pub next_transaction: AtomicU32,
     stopping: AtomicBool,
+    /// A thread of the handle has died: nothing can be promised any more, and every poll says so.
+    broken: AtomicBool,
     progress: Mutex<Vec<Progress>>,
     progressed: Condvar,
     threads: Mutex<Threads>,
@@ -155,6 +157,7 @@ impl Cluster {
             schema_news: AtomicU32::new(0),
             next_transaction: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
             progressed: Condvar::new(),
             threads: Mutex::default(),
             process: std::process::id(),
@@ -262,10 +265,10 @@ impl Cluster {
         self.ports.poke_all();
     }
 
-    /// Whether [`Cluster::disconnect`] was called.
+    /// Whether [`Cluster::disconnect`] was called, or a thread of the handle has died, which ends it too.
     #[inline]
     pub fn stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+        self.stopping.load(Ordering::Acquire) || self.broken.load(Ordering::Acquire)
     }
 
     /// Whether this process is a child of the one that connected.
@@ -293,7 +296,7 @@ impl Progress {
     }
 }
 
-/// Starts a thread whose panic ends the cluster's links, as if the nodes had expelled the client.
+/// Starts a thread. Its death ends the cluster's links and all that is in flight.
 fn thread(
     name: String,
     cluster: Arc<Cluster>,
@@ -301,8 +304,11 @@ fn thread(
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(name).spawn(move || {
         let guarded = std::panic::AssertUnwindSafe(|| body(&cluster));
-        if std::panic::catch_unwind(guarded).is_err() {
+        // A thread ends by itself only when the handle is left.
+        if std::panic::catch_unwind(guarded).is_err() || !cluster.stopping() {
+            cluster.broken.store(true, Ordering::Release);
             cluster.nodes.iter().for_each(|node| node.sender.shut_down_any());
+            cluster.progressed.notify_all();
             cluster.ports.poke_all();
         }
     })

@@ -34,6 +34,11 @@ impl Node {
         (state & 1 == 1).then_some(state >> 1)
     }
 
+    /// The generation of the link that is open, usable or not; 0 for none.
+    pub fn open_generation(&self) -> u32 {
+        self.state.load(Ordering::Acquire) >> 1
+    }
+
     /// Whether a connection is open, usable or not.
     pub fn connected(&self) -> bool {
         self.state.load(Ordering::Acquire) != 0
@@ -53,9 +58,8 @@ impl Node {
     /// By the receive thread that met the end of `generation`, before it tells any port: so a port that opens
     /// too late to be told never sees the generation usable.
     pub(super) fn lost(&self, generation: u32) {
-        for usable in [0, 1] {
-            let _ =
-                self.state.compare_exchange(generation << 1 | usable, 0, Ordering::AcqRel, Ordering::Relaxed);
-        }
+        let end = |state: u32| (state >> 1 == generation).then_some(0);
+        // Another generation is left alone.
+        let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, end);
     }
 }

@@ -71,6 +71,14 @@ impl Ports {
         Port::new(crate::wire::block::API_CLUSTERMGR, self.manager.clone(), None)
     }
 
+    /// Wakes the owner of `block`.
+    pub fn poke(&self, block: u16) {
+        let slot = block.wrapping_sub(MIN_API_BLOCK) as usize;
+        if let Some(Some(inbox)) = self.inboxes().get(slot) {
+            inbox.poke();
+        }
+    }
+
     /// Wakes every owner.
     pub fn poke_all(&self) {
         self.inboxes().iter().flatten().for_each(|inbox| inbox.poke());

@@ -56,6 +56,8 @@ struct Link {
     node: Arc<Node>,
     /// The port that got most of what came last.
     main: Option<usize>,
+    /// The peer has ended the stream: it is read to its end.
+    closed: bool,
 }
 
 impl Receiver {
@@ -87,7 +89,16 @@ impl Receiver {
         waited && self.read_and_post()
     }
 
+    /// Wakes the owner of a port.
+    pub fn poke(&self, block: u16) {
+        self.router.ports.poke(block);
+    }
+
     fn wait(&mut self, wait: Option<Duration>) -> bool {
+        if self.stopped {
+            // Whoever had the role before has taken the order to end, and nothing else would end this wait.
+            return false;
+        }
         let wait = if self.unread.is_empty() { wait } else { Some(Duration::ZERO) };
         match self.poll.poll(&mut self.events, wait) {
             Err(e) if e.kind() != io::ErrorKind::Interrupted => false,
@@ -101,8 +112,16 @@ impl Receiver {
         for event in &self.events {
             match event.token() {
                 WAKE => orders = true,
-                Token(slot) if !ready.contains(&slot) => ready.push(slot),
-                _ => {}
+                Token(slot) => {
+                    if event.is_read_closed()
+                        && let Some(Some(link)) = self.links.get_mut(slot)
+                    {
+                        link.closed = true;
+                    }
+                    if !ready.contains(&slot) {
+                        ready.push(slot);
+                    }
+                }
             }
         }
         for slot in ready.drain(..) {
@@ -134,7 +153,7 @@ impl Receiver {
                     };
                     let registered =
                         self.poll.registry().register(&mut reader.stream, Token(slot), Interest::READABLE);
-                    self.links[slot] = Some(Link { reader, node, main: None });
+                    self.links[slot] = Some(Link { reader, node, main: None, closed: false });
                     if registered.is_err() {
                         self.end(slot);
                         self.router.post();
@@ -150,11 +169,13 @@ impl Receiver {
         for _ in 0..READS_A_ROUND {
             let Some(link) = self.links.get_mut(slot).and_then(Option::as_mut) else { return false };
             let got = link.reader.read();
+            let link_closed = link.closed;
             if self.router.route(link).is_err() || got == Got::End {
                 self.end(slot);
                 return false;
             }
-            if got == Got::Drained {
+            // The system tells of the end of a stream once, perhaps together with its last bytes.
+            if got == Got::Drained && !link_closed {
                 return false;
             }
         }
@@ -219,18 +240,28 @@ impl Router {
         }
     }
 
-    /// Routes the whole messages that a link has read.
+    /// Routes the whole messages that a link has read. After an error nothing of them is.
     fn route(&mut self, link: &mut Link) -> Result<(), FrameError> {
         let main = link.main;
         let mut broken = None;
         let whole = link.reader.whole_messages(|message| {
-            if let Err(e) = self.message(message, main) {
-                broken.get_or_insert(e);
+            if broken.is_none()
+                && let Err(e) = self.message(message, main)
+            {
+                broken = Some(e);
             }
-        })?;
-        if let Some(e) = broken {
-            return Err(e);
-        }
+        });
+        let whole = match (whole, broken) {
+            (Ok(whole), None) => whole,
+            (Err(e), _) | (_, Some(e)) => {
+                // Or it would pass for the next link's.
+                for &port in &self.touched {
+                    self.outgoing[port].copy.clear();
+                    self.outgoing[port].words = 0;
+                }
+                return Err(e);
+            }
+        };
         let (node, generation) = (link.reader.node, link.reader.generation);
         // The page that is the buffer itself.
         match main.filter(|&main| self.outgoing[main].words > 0) {
@@ -376,5 +407,78 @@ fn port_of(block: u16) -> usize {
         Some(port) if (port as usize) < MAX_PORTS => port as usize,
         // No port of ours: the manager counts it.
         _ => MANAGER,
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::link::page::for_each_signal;
+    use crate::wire::signal::{Header, encode};
+    use std::io::Write;
+    use std::net::{Shutdown, TcpListener, TcpStream};
+
+    /// A receiver with one link per node, and the peers' ends.
+    fn receiver<const N: usize>() -> (Receiver, super::super::port::Port, [TcpStream; N]) {
+        let ports = Arc::new(Ports::default());
+        let port = ports.open().unwrap();
+        let (mut receiver, mailbox) = Receiver::new(ports).unwrap();
+        let peers = std::array::from_fn(|at| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let own = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            own.set_nonblocking(true).unwrap();
+            let id = at as NodeId + 1;
+            mailbox.give(Order::Add(Reader::new(id, 1, own), Arc::new(Node::new(id, String::new()))));
+            listener.accept().unwrap().0
+        });
+        assert!(receiver.round(None), "takes the orders");
+        (receiver, port, peers)
+    }
+
+    fn message(receiver: u16, first: u32) -> Vec<u8> {
+        let mut words = Vec::new();
+        encode(&mut words, Header { gsn: 10, receiver, sender: 245 }, &[first, 2, 3, 4], &[]).unwrap();
+        bytemuck::cast_slice(&words).to_vec()
+    }
+
+    /// Rounds until `enough` pages have come: the node and, of signals, the first words.
+    fn pages(
+        receiver: &mut Receiver,
+        port: &mut super::super::port::Port,
+        enough: usize,
+    ) -> Vec<(NodeId, Vec<u32>)> {
+        let mut all = Vec::new();
+        while all.len() < enough {
+            assert!(receiver.round(None));
+            let mut taken = Vec::new();
+            port.take(None, &mut taken);
+            for page in taken {
+                let mut firsts = Vec::new();
+                if let Content::Signals(words) = &page.content {
+                    for_each_signal(words, |_, _| true, |signal| firsts.push(signal.data[0])).unwrap();
+                }
+                all.push((page.node, firsts));
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn an_end_that_comes_with_the_last_bytes_is_seen() {
+        let (mut receiver, mut port, [mut peer]) = receiver::<1>();
+        peer.write_all(&message(port.block(), 7)).unwrap();
+        peer.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(pages(&mut receiver, &mut port, 2), [(1, vec![7]), (1, vec![])]);
+    }
+
+    #[test]
+    fn what_a_broken_link_brought_is_not_anothers() {
+        let (mut receiver, mut port, [mut first, mut second]) = receiver::<2>();
+        let mut bytes = message(port.block(), 7);
+        bytes.extend([0xff; 16]);
+        first.write_all(&bytes).unwrap();
+        assert_eq!(pages(&mut receiver, &mut port, 1), [(1, vec![])], "lost");
+        second.write_all(&message(port.block(), 8)).unwrap();
+        assert_eq!(pages(&mut receiver, &mut port, 1), [(2, vec![8])]);
     }
 }

@@ -16,7 +16,8 @@
 //!
 //! Any other port that waits makes the word *dedicated* and ends the receive thread's rest. The receiver is
 //! behind a mutex, so a socket has one reader at a time, and its order is kept over a hand-over. Whoever sees the
-//! word *lent* to itself and finds the receiver taken waits at its inbox, for then the receive thread has it.
+//! word *lent* to itself and finds the receiver taken waits at its inbox, for then the receive thread has it. The
+//! owner of P may have gone to sleep there when the word becomes *lent to P*: it is woken, for nobody else reads.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
@@ -77,6 +78,7 @@ impl Role {
                 let state = self.state.load(Ordering::Acquire);
                 let lent = LENT | state & !MODE;
                 if state & MODE == WANTED && self.change(state, lent) {
+                    receiver.poke(state as u16);
                     break;
                 }
             }
@@ -96,8 +98,10 @@ impl Role {
             rest = self.rest_over.wait_timeout(rest, REST).unwrap_or_else(|p| p.into_inner()).0;
             let now = self.borrowed.load(Ordering::Relaxed);
             // The receiver being taken means that the borrower is reading, however long.
-            if now == seen && self.receiver.try_lock().is_ok() {
-                self.change(state, DEDICATED);
+            let free = !matches!(self.receiver.try_lock(), Err(TryLockError::WouldBlock));
+            if now == seen && free && self.change(state, DEDICATED) {
+                // The borrower has paused: it must wait alone for a while again.
+                self.waiters.store(0, Ordering::Relaxed);
             }
             seen = now;
         }

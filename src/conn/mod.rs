@@ -133,6 +133,10 @@ pub struct Connection<T> {
     /// A callback has asked for a send, with force or without: it follows the callbacks, one write per node for all of them.
     send_asked: Option<bool>,
     poll_min: u32,
+    /// What `completed` was at the end of the last poll.
+    polled: u64,
+    /// The connection takes no more work.
+    finished: bool,
     /// A commit or rollback that was out by itself has been answered: news for who polls.
     settled: bool,
     /// Counts losses of links.
@@ -179,6 +183,8 @@ impl<T: Copy> Connection<T> {
             next_node: block as usize,
             send_asked: None,
             poll_min: 1,
+            polled: 0,
+            finished: false,
             settled: false,
             losses: 0,
             statistics: Statistics::default(),
@@ -282,6 +288,9 @@ impl<T: Copy> Connection<T> {
         let at = self.query_at(query)?;
         let in_transaction = self.transaction_at(transaction)?;
         let state = &self.transactions[in_transaction];
+        if self.finished {
+            return Err(own::NOT_CONNECTED);
+        }
         if !state.takes_work() {
             return Err(own::TRANSACTION_NOT_OPEN);
         }
@@ -292,7 +301,7 @@ impl<T: Copy> Connection<T> {
         let id = (self.queries.generation(at) & 0x7ff) << 21 | at << 1;
         let sender = self.port.block();
         let query = &mut self.queries[at];
-        if matches!(query.state, State::Defined | State::Sent) {
+        if !matches!(query.state, State::Idle | State::InCallback) {
             return Err(own::QUERY_NOT_IDLE);
         }
         if query.incarnation != self.cluster.incarnation.load(Ordering::Relaxed) {
@@ -367,7 +376,13 @@ impl<T: Copy> Connection<T> {
     /// idle coordinator record, the transaction's requests are held back.
     #[inline]
     pub fn start_transaction(&mut self, hint: u32, table: Option<&Table>) -> Result<u64, i32> {
+        if self.finished {
+            return Err(own::NOT_CONNECTED);
+        }
         let node = self.choose_node(hint, table)?;
+        if self.work[node].idle.is_empty() && 4 * self.work[node].buffer.len() > MAX_WAITING {
+            return Err(own::SEND_BUFFER_FULL);
+        }
         let transid = self.transid;
         let at = self.transactions.insert(Transaction::new(node, transid)).ok_or(own::TOO_MANY_IN_FLIGHT)?;
         self.transid[0] = transid[0].wrapping_add(1);
@@ -387,7 +402,9 @@ impl<T: Copy> Connection<T> {
             return Err(own::TRANSACTION_NOT_OPEN);
         }
         transaction.wish = Wish::Commit;
-        if transaction.phase == Phase::Open && transaction.record != NONE {
+        if !transaction.started && transaction.first_defined == NONE {
+            self.end(at, 0, true);
+        } else if transaction.phase == Phase::Open && transaction.record != NONE {
             self.advance(at);
         } else if !transaction.unsealed {
             transaction.unsealed = true;
@@ -464,7 +481,8 @@ impl<T: Copy> Connection<T> {
         let mut signals = 0;
         let mut until = None;
         let enough = (self.poll_min as usize).min(self.in_flight).max(1) as u64;
-        let done = self.statistics.completed;
+        // What completed between polls, as by a rollback, is news too.
+        let done = self.polled;
         self.settled = false;
         loop {
             let before = self.statistics.signals;
@@ -494,6 +512,7 @@ impl<T: Copy> Connection<T> {
             until.get_or_insert_with(|| Instant::now() + wait);
         }
         self.transmit(false, |work| work.urgent);
+        self.polled = self.statistics.completed;
         Ok(signals)
     }
 
@@ -545,7 +564,7 @@ impl<T: Copy> Connection<T> {
 
     /// Ends all that is in flight: transactions without a commit sent are rolled back, and final replies are
     /// waited for until `limit` is over; then what is left ends without them. Idle coordinator records go back
-    /// to their nodes. Callbacks that are due are handed out as after a poll; the connection is then of no
+    /// to their nodes; a record still busy then stays with its node until the client leaves the cluster. Callbacks that are due are handed out as after a poll; the connection is then of no
     /// further use.
     pub fn finish(&mut self, limit: Duration) {
         let until = Instant::now() + limit;
@@ -554,7 +573,11 @@ impl<T: Copy> Connection<T> {
                 self.roll_back(at);
             }
         }
-        while self.records.iter().any(|r| matches!(r.usage, transaction::Usage::Busy(_))) {
+        while self
+            .records
+            .iter()
+            .any(|r| !matches!(r.usage, transaction::Usage::Idle | transaction::Usage::Unused))
+        {
             self.transmit(true, |_| true);
             let mut pages = std::mem::take(&mut self.pages);
             let came = !self.cluster.stopping() && self.port.take(Some(until), &mut pages);
@@ -567,7 +590,8 @@ impl<T: Copy> Connection<T> {
         self.stop();
         self.release_records();
         self.transmit(true, |_| true);
-        self.cluster.next_transaction.store(self.transid[0], Ordering::Relaxed);
+        self.cluster.next_transaction.fetch_max(self.transid[0], Ordering::Relaxed);
+        self.finished = true;
     }
 
     #[inline]
@@ -655,3 +679,6 @@ impl<T> Query<T> {
         key_request::finish(&mut self.request, key_words).map_err(|_| own::TOO_LARGE)
     }
 }
+
+#[cfg(all(test, feature = "embedded", not(loom)))]
+mod tests;

@@ -25,6 +25,11 @@ impl<T: Copy> Connection<T> {
         for page in pages.drain(..) {
             self.statistics.pages += 1;
             let Some(node) = self.work.iter().position(|work| work.node.id == page.node) else { continue };
+            let work = &mut self.work[node];
+            if work.generation == 0 && work.node.open_generation() == page.generation {
+                // Acknowledgements may be due to a node that nothing was sent to.
+                work.generation = page.generation;
+            }
             match &page.content {
                 Content::LinkLost => self.link_lost(node, page.generation),
                 // A node that this connection has sent nothing to may read for another, also over a generation
@@ -134,7 +139,8 @@ impl<T: Copy> Connection<T> {
                 self.may_be_lost(q);
             }
             let query = &self.queries[q];
-            if self.transactions[at].phase == Phase::Executing && query.is_answered() {
+            let waits = query.state == State::Sent && query.is_answered();
+            if waits && self.transactions[at].phase == Phase::Executing {
                 self.complete(q);
             }
         }
@@ -301,6 +307,14 @@ impl<T: Copy> Connection<T> {
         self.settled |= matches!(transaction.phase, Phase::Committing | Phase::RollingBack);
         transaction.phase = Phase::Ended;
         let record = std::mem::replace(&mut transaction.record, NONE);
+        if record == NONE && !transaction.started {
+            // It may be among those that wait for a record.
+            let (transid, waiting) = (transaction.transid, &mut self.work[transaction.node].waiting);
+            if let Some(place) = waiting.iter().rposition(|waits| *waits == (at, transid)) {
+                waiting.remove(place);
+            }
+        }
+        let transaction = &mut self.transactions[at];
         if transaction.closed && transaction.first == NONE {
             self.remove_transaction(at);
         }
@@ -405,21 +419,27 @@ impl<T: Copy> Connection<T> {
             self.coordinator_lost(node);
         }
         for q in self.queries.occupied() {
-            if self.queries[q].state == State::Sent && self.queries[q].confirmed == Confirmed::ReadBy(id) {
+            if self.queries[q].state == State::Sent && self.queries[q].confirmed != Confirmed::No {
                 self.may_be_lost(q);
             }
         }
     }
 
-    /// Ends a committed read whose row was to come over a link that was lost since the read was packed. The row
-    /// would have come before the news of the loss.
+    /// Ends a read that is confirmed and whose row was to come over a link that was lost since the read was packed:
+    /// the row would have come before the news of the loss. Of a read with a lock the confirmation does not say who
+    /// sends the row, so any loss ends it.
     #[cold]
     fn may_be_lost(&mut self, q: u32) {
         let query = &mut self.queries[q];
-        let Confirmed::ReadBy(id) = query.confirmed else { return };
-        let lost = self.work.iter().any(|work| work.node.id == id && work.lost_at > query.losses);
-        if lost && !query.is_answered() {
-            query.error = ndb::READ_LOST;
+        let id = match query.confirmed {
+            Confirmed::No => return,
+            Confirmed::ReadBy(id) => Some(id),
+            Confirmed::Words(_) => None,
+        };
+        let mut nodes = self.work.iter().filter(|work| id.is_none_or(|id| work.node.id == id));
+        if nodes.any(|work| work.lost_at > query.losses) && !query.is_answered() {
+            let committed = self.transactions[query.transaction].committed;
+            query.error = if id.is_none() && committed { ndb::COMMITTED_ROWS_LOST } else { ndb::READ_LOST };
             query.refused = true;
             self.answered(q);
         }

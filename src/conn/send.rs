@@ -185,6 +185,7 @@ impl<T: Copy> Connection<T> {
                 work.requests = true;
                 signals::commit(&mut work.buffer, record.block, self.port.block(), record.connect, transid);
             }
+            // An empty commit has ended when it was asked for.
             Wish::Commit => self.end(at, 0, true),
             Wish::None if defined && transaction.send_wanted => self.pack(at, false),
             Wish::None => {}

@@ -55,11 +55,13 @@ impl Client {
 
     /// The tables of one database or of all.
     pub fn list(&mut self, database: Option<&str>) -> Result<Vec<TableName>, Error> {
+        self.refresh();
         self.dictionary.list(&mut self.exchange, database)
     }
 
     /// Drops cached definitions if some may be stale; the cluster's incarnation.
     fn refresh(&mut self) -> u32 {
+        self.exchange.drain();
         let cluster = &self.exchange.cluster;
         let incarnation = cluster.incarnation.load(Ordering::Acquire);
         let now = (incarnation, cluster.schema_news.load(Ordering::Acquire));
@@ -81,6 +83,18 @@ struct PortExchange {
 }
 
 impl PortExchange {
+    /// Forgets what came since the last request: late answers, and losses of links that were opened again.
+    fn drain(&mut self) {
+        let mut pages = std::mem::take(&mut self.pages);
+        self.port.take(None, &mut pages);
+        for page in pages.drain(..) {
+            self.port.forget_fragments(page.node);
+            self.port.recycle(page);
+        }
+        self.pages = pages;
+        self.received.clear();
+    }
+
     fn take(&mut self, until: Instant) {
         let mut pages = std::mem::take(&mut self.pages);
         self.port.take(Some(until), &mut pages);

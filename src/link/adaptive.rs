@@ -10,7 +10,7 @@
 //! a send is held if: p(k) >= 1/2 and k < 8              k the size with this send
 //! ```
 //!
-//! All p start at 0, so a thread that sends alone is never held: its own next send does not join. The outcome of a
+//! A connection whose own words are held is not held again: its next send writes them along. All p start at 0, so a thread that sends alone is never held: its own next send does not join. The outcome of a
 //! group that was written is scored too, by what came next, so a link learns of company without holding anything.
 //! From either end an average crosses 1/2 within [`LEARNING`] sends.
 
@@ -45,6 +45,11 @@ impl Adaptive {
         if self.size > 0 {
             let average = &mut self.joined[self.size - 1];
             *average = *average - *average / 8 + if joins { ONE / 8 } else { 0 };
+        }
+        if !joins && !self.written && self.size > 0 {
+            // Its own words are held already, or the group's time is over: all goes now.
+            self.written = true;
+            return false;
         }
         if !joins || self.written {
             self.size = 0;
@@ -138,6 +143,16 @@ mod tests {
     }
 
     #[test]
+    fn a_second_send_does_not_move_the_deadline() {
+        let mut link = Adaptive::default();
+        in_turn(&mut link, 2, 20_000, 0);
+        let now = 100_000_000;
+        assert!(link.hold(1, now, LIMIT));
+        assert!(!link.hold(1, now + 150_000, LIMIT), "the first words are held no longer");
+        assert_eq!(link.deadline(LIMIT), now + LIMIT);
+    }
+
+    #[test]
     fn without_a_limit_nothing_is_held() {
         let mut link = Adaptive::default();
         assert!((0..1000).all(|i| !link.hold(i as u16 % 2, i, 0)));
@@ -147,6 +162,7 @@ mod tests {
     fn a_deadline_is_within_the_limit_of_the_first_send() {
         let mut link = Adaptive::default();
         in_turn(&mut link, 3, 10_000, 0);
+        link.written();
         let now = 10_000_000;
         assert!(link.hold(0, now, LIMIT) && link.hold(1, now + 5, LIMIT));
         assert_eq!(link.deadline(LIMIT), now + LIMIT);

@@ -4,7 +4,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
@@ -143,16 +143,24 @@ fn send(stream: &mut TcpStream, text: &[u8]) -> Result<(), String> {
 
 /// Reads byte by byte: what follows the line is signals, and belongs to the reader.
 fn read_line(stream: &mut TcpStream) -> Result<String, String> {
+    let silent = || format!("no answer within {} s", STEP_LIMIT.as_secs());
+    let deadline = Instant::now() + STEP_LIMIT;
     let mut line = Vec::new();
     let mut byte = [0];
     while line.len() < MAX_LINE {
+        // The limit is the line's, not each byte's.
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(silent());
+        }
+        stream.set_read_timeout(Some(left)).map_err(|e| e.to_string())?;
         match stream.read(&mut byte) {
             Ok(0) => return Err("the node closed the connection".into()),
             Ok(_) if byte[0] == b'\n' => return Ok(String::from_utf8_lossy(&line).into_owned()),
             Ok(_) => line.push(byte[0]),
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                return Err(format!("no answer within {} s", STEP_LIMIT.as_secs()));
+                return Err(silent());
             }
             Err(e) => return Err(e.to_string()),
         }
