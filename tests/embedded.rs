@@ -34,7 +34,8 @@ fn quick() -> Options {
 }
 
 fn join(nodes: &EmbeddedCluster) -> Arc<Cluster> {
-    Cluster::connect(Some(&nodes.connectstring()), &cluster::Options::default()).unwrap()
+    let options = cluster::Options { grace: Duration::from_millis(200), ..Default::default() };
+    Cluster::connect(Some(&nodes.connectstring()), &options).unwrap()
 }
 
 /// A table of an unsigned key and an unsigned value.
@@ -341,7 +342,7 @@ fn garbage_closes_a_socket_and_nothing_else() {
     let cluster = join(&nodes);
     let mut session = Session::new(&cluster, make_table(&cluster));
     let management = nodes.connectstring();
-    for bytes in [&[0xff; 5000][..], b"get config\n\n", &[b'a'; 600], b"ndbd\nndbd passwd\n3 1 1\n"] {
+    for bytes in [&[0xff; 5000][..], b"get config\n\n", &[b'a'; 600], b"ndbd\nndbd passwd\n4 1 1\n"] {
         let mut stream = TcpStream::connect(&management).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         // The peer may close before all is written.

@@ -20,6 +20,9 @@ struct Arguments {
     /// Port of the management endpoint; any free one if none is given
     #[arg(long)]
     port: Option<u16>,
+    /// Node ids for clients
+    #[arg(long, default_value_t = 48)]
+    api_slots: u16,
     /// Decides what nodes leave to chance
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
         nodes: arguments.nodes,
         replicas: arguments.replicas,
         port: arguments.port,
+        api_slots: arguments.api_slots,
         seed: arguments.seed,
         lock_timeout: Duration::from_millis(arguments.lock_timeout),
         ..Options::default()

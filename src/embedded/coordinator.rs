@@ -446,15 +446,15 @@ impl Coordinator {
     fn commit_now(&mut self, connect: u32, wires: &mut Wires) {
         let own = self.own;
         let record = &mut self.records[connect as usize];
+        if record.primaries.is_empty() {
+            return self.committed(connect, wires);
+        }
         record.phase = Phase::Committing;
         record.waiting = record.primaries;
         record.backups.iter().for_each(|node| record.waiting.insert(node));
         for node in record.waiting.iter() {
             let work = Work::Commit(own, connect, record.transid);
             wires.send(node, Message::Storage(work));
-        }
-        if record.waiting.is_empty() {
-            self.committed(connect, wires);
         }
     }
 
@@ -779,13 +779,13 @@ impl Record {
         self.confirmed.clear();
     }
 
-    /// Notes that an operation is done; three go in one confirmation.
+    /// Notes that an operation is done. Three go in one confirmation; the last ones wait for what follows them.
     #[inline]
     fn confirm(&mut self, operation: u32, words: u32, wires: &mut Wires) {
-        if self.confirmed.len() == CONFIRMED_AT_ONCE {
+        self.confirmed.push([operation, words]);
+        if self.confirmed.len() == CONFIRMED_AT_ONCE && !self.running.is_empty() {
             self.send_confirmations(0, [0; 2], wires);
         }
-        self.confirmed.push([operation, words]);
     }
 
     #[inline]

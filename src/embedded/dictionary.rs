@@ -29,6 +29,15 @@ const STATE_BUILDING: u32 = 2;
 const STATE_ONLINE: u32 = 4;
 const LOGGED: u32 = 2;
 
+/// Keys of a hash map's items.
+mod map_key {
+    pub const NAME: u16 = 1;
+    pub const BYTES: u16 = 2;
+    pub const VALUES: u16 = 3;
+    pub const ID: u16 = 153;
+    pub const VERSION: u16 = 154;
+}
+
 /// Error codes of the dictionary.
 mod code {
     pub const WRONG_VERSION: u32 = 241;
@@ -485,11 +494,11 @@ fn default_hash_map_name(partitions: u32) -> Vec<u8> {
 fn hash_map_definition(id: u32, object: &Object, buckets: &[u16]) -> Vec<u32> {
     let values: Vec<u8> = buckets.iter().flat_map(|fragment| fragment.to_le_bytes()).collect();
     let mut out = Writer::new();
-    out.string(1, &object.name)
-        .u32(2, values.len() as u32)
-        .u32(153, id)
-        .u32(154, object.version)
-        .binary(3, &values);
+    out.string(map_key::NAME, &object.name)
+        .u32(map_key::BYTES, values.len() as u32)
+        .u32(map_key::ID, id)
+        .u32(map_key::VERSION, object.version)
+        .binary(map_key::VALUES, &values);
     out.finish()
 }
 

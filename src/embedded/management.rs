@@ -242,8 +242,8 @@ impl Session<'_> {
     }
 
     fn configuration(&self, request: &Request) -> String {
-        let data_or_api = 1..self.shared.management_id();
-        let node = request.number("node").filter(|node| data_or_api.contains(node));
+        let knows_all = |node: u16| node == 0 || node == self.shared.management_id();
+        let node = request.number("node").filter(|&node| !knows_all(node));
         let bytes = config::encode(&configuration::of(self.shared, self.port, node));
         let text = STANDARD.encode(bytes);
         let mut body = String::with_capacity(text.len() + text.len() / BASE64_LINE + 2);

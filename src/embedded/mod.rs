@@ -86,7 +86,9 @@ impl Options {
             () if !(1..=4).contains(&self.replicas) || !self.nodes.is_multiple_of(self.replicas) => {
                 "1 to 4 replicas, which must divide the number of nodes"
             }
-            () if !(1..=200).contains(&self.api_slots) => "1 to 200 node ids for clients",
+            () if self.api_slots == 0 || self.nodes + 1 + self.api_slots > 255 => {
+                "at least one node id for clients, and no id above 255"
+            }
             () if !(1..=64).contains(&self.partitions) => "1 to 64 partitions a node",
             () => return Ok(()),
         };

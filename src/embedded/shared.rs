@@ -136,17 +136,17 @@ impl Shared {
 
     /// The first of the clients' node ids.
     pub fn first_api(&self) -> NodeId {
-        self.options.nodes + 1
+        self.management_id() + 1
     }
 
     /// The management server's node id.
     pub fn management_id(&self) -> NodeId {
-        self.options.nodes + self.options.api_slots + 1
+        self.options.nodes + 1
     }
 
     /// All node ids that clients can have.
     pub fn api_ids(&self) -> std::ops::Range<NodeId> {
-        self.first_api()..self.management_id()
+        self.first_api()..self.first_api() + self.options.api_slots
     }
 
     /// The nodes that work.

@@ -120,7 +120,11 @@ impl Lock {
 impl Fragment {
     #[inline]
     fn find(&self, hash: u32, key: &[u32]) -> Option<&Row> {
-        self.rows.find(spread(hash), |row| row.hash == hash && row.key() == key)
+        match *key {
+            // The usual key, compared without a call.
+            [word] => self.rows.find(spread(hash), |row| row.hash == hash && row.key() == [word]),
+            _ => self.rows.find(spread(hash), |row| row.hash == hash && row.key() == key),
+        }
     }
 
     fn surroundings(&self, fragment: u32) -> Surroundings {

@@ -28,9 +28,71 @@ const SPECIFIC: u32 = 0xffff_ffff;
 
 /// Keys of the items.
 mod key {
+    pub const TABLE_NAME: u16 = 1;
+    pub const TABLE_ID: u16 = 2;
+    pub const TABLE_VERSION: u16 = 3;
+    pub const LOGGED: u16 = 4;
+    pub const KEY_COLUMN_COUNT: u16 = 5;
+    pub const COLUMN_COUNT: u16 = 6;
+    pub const NULLABLE_COUNT: u16 = 7;
+    pub const VARIABLE_COUNT: u16 = 8;
+    pub const K_VALUE: u16 = 9;
+    pub const MIN_LOAD: u16 = 10;
+    pub const MAX_LOAD: u16 = 11;
+    pub const KEY_LENGTH: u16 = 12;
+    pub const FRAGMENT_TYPE: u16 = 13;
+    pub const TABLE_TYPE: u16 = 18;
+    pub const FRM_LENGTH: u16 = 26;
+    pub const FRM_DATA: u16 = 27;
+    pub const TEMPORARY: u16 = 28;
+    pub const FORCE_VAR_PART: u16 = 29;
+    pub const METADATA: u16 = 30;
+    pub const PARTITION_BALANCE: u16 = 127;
+    pub const FRAGMENT_COUNT: u16 = 128;
+    pub const FRAGMENT_DATA_LENGTH: u16 = 129;
+    pub const FRAGMENT_DATA: u16 = 130;
+    pub const TABLESPACE_DATA_LENGTH: u16 = 133;
+    pub const RANGE_LIST_LENGTH: u16 = 135;
+    pub const RANGE_LIST: u16 = 136;
+    pub const REPLICA_DATA_LENGTH: u16 = 137;
+    pub const REPLICA_DATA: u16 = 138;
+    pub const MAX_ROWS_LOW: u16 = 139;
+    pub const MAX_ROWS_HIGH: u16 = 140;
+    pub const DEFAULT_FRAGMENTS: u16 = 141;
+    pub const LINEAR_HASH: u16 = 142;
+    pub const MIN_ROWS_LOW: u16 = 143;
+    pub const MIN_ROWS_HIGH: u16 = 144;
+    pub const ROW_GCI: u16 = 150;
+    pub const ROW_CHECKSUM: u16 = 151;
+    pub const SINGLE_USER_MODE: u16 = 152;
+    pub const HASH_MAP_ID: u16 = 153;
+    pub const HASH_MAP_VERSION: u16 = 154;
+    pub const STORAGE_TYPE: u16 = 155;
+    pub const EXTRA_GCI_BITS: u16 = 156;
+    pub const EXTRA_AUTHOR_BITS: u16 = 157;
+    pub const READ_BACKUP: u16 = 158;
+    pub const FULLY_REPLICATED: u16 = 159;
+    pub const PARTITION_COUNT: u16 = 160;
+    pub const REPLICATION_TRIGGER: u16 = 161;
+    pub const TABLE_END: u16 = 999;
     pub const COLUMN_NAME: u16 = 1000;
-    pub const COLUMN_END: u16 = 1999;
+    pub const COLUMN_ID: u16 = 1001;
+    pub const COLUMN_SIZE_CLASS: u16 = 1003;
+    pub const COLUMN_ELEMENTS: u16 = 1005;
+    pub const COLUMN_KEY: u16 = 1006;
+    pub const COLUMN_STORAGE: u16 = 1007;
+    pub const COLUMN_NULLABLE: u16 = 1008;
+    pub const COLUMN_DYNAMIC: u16 = 1009;
+    pub const COLUMN_DISTRIBUTION_KEY: u16 = 1010;
+    pub const COLUMN_TYPE: u16 = 1013;
+    pub const COLUMN_PRECISION: u16 = 1014;
+    pub const COLUMN_SCALE: u16 = 1015;
+    pub const COLUMN_LENGTH: u16 = 1016;
+    pub const COLUMN_AUTO_INCREMENT: u16 = 1017;
+    pub const COLUMN_ARRAY_TYPE: u16 = 1019;
+    pub const DEFAULT_LENGTH: u16 = 1020;
     pub const DEFAULT_VALUE: u16 = 1021;
+    pub const COLUMN_END: u16 = 1999;
 }
 
 /// Why a table cannot be made: the code, and the key of the item at fault.
@@ -171,24 +233,24 @@ impl Table {
                 continue;
             }
             match (key, value) {
-                (1, Value::Str(name)) => table.name = name.to_vec(),
-                (6, Value::U32(number)) => count = Some(number as usize),
-                (18, Value::U32(number)) => kind = number,
-                (30, Value::Bin(bytes)) => table.metadata = bytes.to_vec(),
+                (key::TABLE_NAME, Value::Str(name)) => table.name = name.to_vec(),
+                (key::COLUMN_COUNT, Value::U32(number)) => count = Some(number as usize),
+                (key::TABLE_TYPE, Value::U32(number)) => kind = number,
+                (key::METADATA, Value::Bin(bytes)) => table.metadata = bytes.to_vec(),
                 (key::COLUMN_NAME, Value::Str(name)) => open = Some(Draft::new(name)),
-                (999, _) => break,
+                (key::TABLE_END, _) => break,
                 (_, Value::U32(number)) => table.number(key, number)?,
                 _ => {}
             }
         }
         if open.is_some() || count != Some(columns.len()) || columns.is_empty() {
-            return bad_format(6);
+            return bad_format(key::COLUMN_COUNT);
         }
         if table.name.is_empty() || table.name.len() > MAX_NAME {
-            return bad_format(1);
+            return bad_format(key::TABLE_NAME);
         }
         if kind != USER_TABLE {
-            return bad_format(18);
+            return bad_format(key::TABLE_TYPE);
         }
         table.columns = columns;
         table.check()?;
@@ -237,30 +299,30 @@ impl Table {
     fn number(&mut self, key: u16, number: u32) -> Result<(), Refused> {
         let numbers = &mut self.numbers;
         match key {
-            4 => numbers.logged = number,
-            9 => numbers.k_value = number,
-            10 => numbers.min_load = number,
-            11 => numbers.max_load = number,
-            13 if number != HASH_MAP_PARTITION => return Err(Refused { code: 772, key }),
-            29 => numbers.force_var_part = number,
-            127 => self.balance = number,
-            128 => self.wanted_fragments = number,
-            139 => numbers.max_rows[0] = number,
-            140 => numbers.max_rows[1] = number,
-            141 => numbers.default_partitions = number,
-            142 => numbers.linear_hash = number,
-            143 => numbers.min_rows[0] = number,
-            144 => numbers.min_rows[1] = number,
-            150 => numbers.row_gci = (number != 0) as u32,
-            151 => numbers.row_checksum = (number != 0) as u32,
-            152 => numbers.single_user = number,
-            153 => self.hash_map.0 = number,
-            154 => self.hash_map.1 = number,
-            155 => numbers.storage_type = number,
-            156 => numbers.extra_gci_bits = number,
-            157 => numbers.extra_author_bits = number,
-            158 => self.read_backup = number != 0,
-            159 => self.fully_replicated = number != 0,
+            key::LOGGED => numbers.logged = number,
+            key::K_VALUE => numbers.k_value = number,
+            key::MIN_LOAD => numbers.min_load = number,
+            key::MAX_LOAD => numbers.max_load = number,
+            key::FRAGMENT_TYPE if number != HASH_MAP_PARTITION => return Err(Refused { code: 772, key }),
+            key::FORCE_VAR_PART => numbers.force_var_part = number,
+            key::PARTITION_BALANCE => self.balance = number,
+            key::FRAGMENT_COUNT => self.wanted_fragments = number,
+            key::MAX_ROWS_LOW => numbers.max_rows[0] = number,
+            key::MAX_ROWS_HIGH => numbers.max_rows[1] = number,
+            key::DEFAULT_FRAGMENTS => numbers.default_partitions = number,
+            key::LINEAR_HASH => numbers.linear_hash = number,
+            key::MIN_ROWS_LOW => numbers.min_rows[0] = number,
+            key::MIN_ROWS_HIGH => numbers.min_rows[1] = number,
+            key::ROW_GCI => numbers.row_gci = (number != 0) as u32,
+            key::ROW_CHECKSUM => numbers.row_checksum = (number != 0) as u32,
+            key::SINGLE_USER_MODE => numbers.single_user = number,
+            key::HASH_MAP_ID => self.hash_map.0 = number,
+            key::HASH_MAP_VERSION => self.hash_map.1 = number,
+            key::STORAGE_TYPE => numbers.storage_type = number,
+            key::EXTRA_GCI_BITS => numbers.extra_gci_bits = number,
+            key::EXTRA_AUTHOR_BITS => numbers.extra_author_bits = number,
+            key::READ_BACKUP => self.read_backup = number != 0,
+            key::FULLY_REPLICATED => self.fully_replicated = number != 0,
             _ => {}
         }
         Ok(())
@@ -369,54 +431,58 @@ impl Table {
         let fragments = self.fragments.len() as u32;
         let partitions = self.buckets.iter().max().map_or(fragments, |&most| most as u32 + 1);
         let mut out = Writer::new();
-        out.string(1, &self.name)
-            .u32(2, self.id)
-            .u32(3, self.version)
-            .u32(5, self.key.len() as u32)
-            .u32(6, self.columns.len() as u32)
-            .u32(7, count(|column| column.nullable))
-            .u32(8, 0)
-            .u32(12, key_words as u32)
-            .u32(4, numbers.logged)
-            .u32(150, numbers.row_gci)
-            .u32(151, numbers.row_checksum)
-            .u32(28, 0)
-            .u32(29, numbers.force_var_part)
-            .u32(158, self.read_backup as u32)
-            .u32(159, self.fully_replicated as u32)
-            .u32(10, numbers.min_load)
-            .u32(11, numbers.max_load)
-            .u32(9, numbers.k_value)
-            .u32(13, HASH_MAP_PARTITION)
-            .u32(18, USER_TABLE)
-            .u32(139, numbers.max_rows[0])
-            .u32(140, numbers.max_rows[1])
-            .u32(141, numbers.default_partitions)
-            .u32(142, numbers.linear_hash)
-            .u32(127, self.balance)
-            .u32(128, fragments)
-            .u32(143, numbers.min_rows[0])
-            .u32(144, numbers.min_rows[1])
-            .u32(152, numbers.single_user)
-            .u32(153, self.hash_map.0)
-            .u32(155, numbers.storage_type)
-            .u32(156, numbers.extra_gci_bits)
-            .u32(157, numbers.extra_author_bits)
-            .u32(160, partitions)
-            .u32(161, RNIL)
-            .u32(154, self.hash_map.1);
+        out.string(key::TABLE_NAME, &self.name)
+            .u32(key::TABLE_ID, self.id)
+            .u32(key::TABLE_VERSION, self.version)
+            .u32(key::KEY_COLUMN_COUNT, self.key.len() as u32)
+            .u32(key::COLUMN_COUNT, self.columns.len() as u32)
+            .u32(key::NULLABLE_COUNT, count(|column| column.nullable))
+            .u32(key::VARIABLE_COUNT, 0)
+            .u32(key::KEY_LENGTH, key_words as u32)
+            .u32(key::LOGGED, numbers.logged)
+            .u32(key::ROW_GCI, numbers.row_gci)
+            .u32(key::ROW_CHECKSUM, numbers.row_checksum)
+            .u32(key::TEMPORARY, 0)
+            .u32(key::FORCE_VAR_PART, numbers.force_var_part)
+            .u32(key::READ_BACKUP, self.read_backup as u32)
+            .u32(key::FULLY_REPLICATED, self.fully_replicated as u32)
+            .u32(key::MIN_LOAD, numbers.min_load)
+            .u32(key::MAX_LOAD, numbers.max_load)
+            .u32(key::K_VALUE, numbers.k_value)
+            .u32(key::FRAGMENT_TYPE, HASH_MAP_PARTITION)
+            .u32(key::TABLE_TYPE, USER_TABLE)
+            .u32(key::MAX_ROWS_LOW, numbers.max_rows[0])
+            .u32(key::MAX_ROWS_HIGH, numbers.max_rows[1])
+            .u32(key::DEFAULT_FRAGMENTS, numbers.default_partitions)
+            .u32(key::LINEAR_HASH, numbers.linear_hash)
+            .u32(key::PARTITION_BALANCE, self.balance)
+            .u32(key::FRAGMENT_COUNT, fragments)
+            .u32(key::MIN_ROWS_LOW, numbers.min_rows[0])
+            .u32(key::MIN_ROWS_HIGH, numbers.min_rows[1])
+            .u32(key::SINGLE_USER_MODE, numbers.single_user)
+            .u32(key::HASH_MAP_ID, self.hash_map.0)
+            .u32(key::STORAGE_TYPE, numbers.storage_type)
+            .u32(key::EXTRA_GCI_BITS, numbers.extra_gci_bits)
+            .u32(key::EXTRA_AUTHOR_BITS, numbers.extra_author_bits)
+            .u32(key::PARTITION_COUNT, partitions)
+            .u32(key::REPLICATION_TRIGGER, RNIL)
+            .u32(key::HASH_MAP_VERSION, self.hash_map.1);
         let replicas = self.replica_data();
-        out.u32(137, replicas.len() as u32).binary(138, &replicas);
+        out.u32(key::REPLICA_DATA_LENGTH, replicas.len() as u32).binary(key::REPLICA_DATA, &replicas);
         if self.metadata.len() > MAX_METADATA {
-            out.binary(30, &self.metadata);
+            out.binary(key::METADATA, &self.metadata);
         } else {
-            out.u32(26, self.metadata.len() as u32).binary(27, &self.metadata);
+            out.u32(key::FRM_LENGTH, self.metadata.len() as u32).binary(key::FRM_DATA, &self.metadata);
         }
-        out.u32(133, 0).u32(129, 0).binary(130, &[]).u32(135, 0).binary(136, &[]);
+        out.u32(key::TABLESPACE_DATA_LENGTH, 0)
+            .u32(key::FRAGMENT_DATA_LENGTH, 0)
+            .binary(key::FRAGMENT_DATA, &[])
+            .u32(key::RANGE_LIST_LENGTH, 0)
+            .binary(key::RANGE_LIST, &[]);
         for (id, column) in self.columns.iter().enumerate() {
             column.write(id as u32, &mut out);
         }
-        out.u32(999, 1);
+        out.u32(key::TABLE_END, 1);
         out.finish()
     }
 
@@ -481,28 +547,28 @@ impl Draft {
             _ => return Ok(()),
         };
         match key {
-            1006 => self.key = number,
-            1007 => self.storage = number,
-            1008 => self.nullable = number,
-            1009 => self.dynamic = number,
-            1010 => self.distribution_key = number,
-            1013 => self.kind = number,
-            1014 => self.precision = number,
-            1015 => self.scale = number,
-            1016 => self.length = number,
-            1017 => self.auto_increment = number,
-            1019 => self.array = Some(number),
+            key::COLUMN_KEY => self.key = number,
+            key::COLUMN_STORAGE => self.storage = number,
+            key::COLUMN_NULLABLE => self.nullable = number,
+            key::COLUMN_DYNAMIC => self.dynamic = number,
+            key::COLUMN_DISTRIBUTION_KEY => self.distribution_key = number,
+            key::COLUMN_TYPE => self.kind = number,
+            key::COLUMN_PRECISION => self.precision = number,
+            key::COLUMN_SCALE => self.scale = number,
+            key::COLUMN_LENGTH => self.length = number,
+            key::COLUMN_AUTO_INCREMENT => self.auto_increment = number,
+            key::COLUMN_ARRAY_TYPE => self.array = Some(number),
             _ => {}
         }
         Ok(())
     }
 
     fn finish(self) -> Result<Column, Refused> {
-        let Some(kind) = ColumnType::from_number(self.kind) else { return bad_format(1013) };
+        let Some(kind) = ColumnType::from_number(self.kind) else { return bad_format(key::COLUMN_TYPE) };
         let array = match self.array {
             None => kind.array_type(),
             Some(number) => match ArrayType::from_number(number) {
-                Some(ArrayType::NoneVar) | None => return bad_format(1019),
+                Some(ArrayType::NoneVar) | None => return bad_format(key::COLUMN_ARRAY_TYPE),
                 Some(array) => array,
             },
         };
@@ -650,24 +716,24 @@ impl Column {
         let mut value = (default.len() as u32).to_be_bytes().to_vec();
         value.extend_from_slice(default);
         value.resize(value.len().next_multiple_of(4), 0);
-        out.string(1000, &self.name)
-            .u32(1001, id)
-            .u32(1006, self.key as u32)
-            .u32(1003, class)
-            .u32(1005, elements)
-            .u32(1019, self.array as u32)
-            .u32(1008, self.nullable as u32)
-            .u32(1009, self.dynamic)
-            .u32(1010, self.distribution_key as u32)
-            .u32(1013, self.kind.number())
-            .u32(1014, self.precision)
-            .u32(1015, self.scale)
-            .u32(1016, self.length)
-            .u32(1017, self.auto_increment)
-            .u32(1007, self.storage)
-            .u32(1020, value.len() as u32)
-            .binary(1021, &value)
-            .u32(1999, 1);
+        out.string(key::COLUMN_NAME, &self.name)
+            .u32(key::COLUMN_ID, id)
+            .u32(key::COLUMN_KEY, self.key as u32)
+            .u32(key::COLUMN_SIZE_CLASS, class)
+            .u32(key::COLUMN_ELEMENTS, elements)
+            .u32(key::COLUMN_ARRAY_TYPE, self.array as u32)
+            .u32(key::COLUMN_NULLABLE, self.nullable as u32)
+            .u32(key::COLUMN_DYNAMIC, self.dynamic)
+            .u32(key::COLUMN_DISTRIBUTION_KEY, self.distribution_key as u32)
+            .u32(key::COLUMN_TYPE, self.kind.number())
+            .u32(key::COLUMN_PRECISION, self.precision)
+            .u32(key::COLUMN_SCALE, self.scale)
+            .u32(key::COLUMN_LENGTH, self.length)
+            .u32(key::COLUMN_AUTO_INCREMENT, self.auto_increment)
+            .u32(key::COLUMN_STORAGE, self.storage)
+            .u32(key::DEFAULT_LENGTH, value.len() as u32)
+            .binary(key::DEFAULT_VALUE, &value)
+            .u32(key::COLUMN_END, 1);
     }
 }
 
@@ -683,5 +749,121 @@ impl Column {
     /// Whether a value is the one that is there, as far as keys are compared.
     pub fn same(&self, old: Option<&[u8]>, new: &[u8]) -> bool {
         old.is_some_and(|old| self.compared(old) == self.compared(new))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dict::vectors;
+    use crate::wire::signal;
+    use proptest::prelude::*;
+
+    fn section(name: &str) -> Vec<u32> {
+        let words = vectors::named(name).words();
+        signal::decode(&words).unwrap().sections()[0].to_vec()
+    }
+
+    /// A table as a real node was asked to make it, with what the real node gave it.
+    fn made(request: &str, id: u32, version: u32) -> Table {
+        let mut table = Table::parse(&section(request)).unwrap();
+        (table.id, table.version, table.hash_map) = (id, version, (1, 1));
+        table.buckets = (0..3840).map(|bucket| bucket % 2).collect();
+        table.place(2, 2, 1);
+        table
+    }
+
+    #[test]
+    fn definitions_are_those_of_real_nodes() {
+        let table = made("types-create_table_req-55", 25, 9);
+        assert_eq!(table.definition(), section("types-get_tabinfo_conf-57"));
+        let table = made("lib1-create_table_req-4", 6, 2);
+        assert_eq!(table.definition(), section("lib1-get_tabinfo_conf-7"));
+    }
+
+    #[test]
+    fn fragments_are_spread_as_by_real_nodes() {
+        let mut table = made("lib1-create_table_req-4", 6, 2);
+        assert_eq!(table.fragments, [[1, 2], [2, 1]]);
+        table.place(2, 2, 2);
+        assert_eq!(table.fragments, [[1, 2], [4, 3]]);
+        table.place(4, 2, 2);
+        assert_eq!(table.fragments, [[1, 2], [4, 3], [2, 1], [3, 4]]);
+    }
+
+    #[test]
+    fn keys_belong_where_real_nodes_keep_them() {
+        let mut seen = 0;
+        for vector in vectors::dictionary().filter(|v| !v.decoded["fragment_seen"].is_null()) {
+            let number = |value: &serde_json::Value| value.as_u64().unwrap() as u32;
+            let columns = vector.decoded["columns"].as_array().unwrap();
+            let mut out = Writer::new();
+            out.string(key::TABLE_NAME, b"db/def/t").u32(key::TABLE_TYPE, USER_TABLE);
+            out.u32(key::COLUMN_COUNT, columns.len() as u32);
+            for column in columns {
+                out.string(key::COLUMN_NAME, column["name"].as_str().unwrap().as_bytes())
+                    .u32(key::COLUMN_KEY, column["pk"].as_bool().unwrap() as u32)
+                    .u32(key::COLUMN_DISTRIBUTION_KEY, column["dkey"].as_bool().unwrap() as u32)
+                    .u32(key::COLUMN_TYPE, number(&column["type_id"]))
+                    .u32(key::COLUMN_PRECISION, number(&column["charset"]) << 16)
+                    .u32(key::COLUMN_LENGTH, number(&column["length"]))
+                    .u32(key::COLUMN_END, 1);
+            }
+            let mut table = Table::parse(&out.finish()).unwrap();
+            table.buckets = (0..3840).map(|bucket| bucket % 7).collect();
+            let bytes = vectors::hex_bytes(vector.decoded["keyinfo"].as_str().unwrap());
+            let words: Vec<u32> = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+            let mut normal = Vec::new();
+            let (place, _) = table.locate(&words, &mut normal).unwrap();
+            assert_eq!(place.fragment, number(&vector.decoded["fragment_seen"]), "{}", vector.name);
+            assert!(table.locate(&words[1..], &mut normal).is_none(), "{}: cut", vector.name);
+            seen += 1;
+        }
+        assert!(seen >= 72, "{seen} keys");
+    }
+
+    #[test]
+    fn faulty_definitions_are_refused() {
+        let code = |change: fn(&mut Writer) -> &mut Writer| {
+            let mut out = Writer::new();
+            out.string(key::TABLE_NAME, b"db/def/t")
+                .u32(key::TABLE_TYPE, USER_TABLE)
+                .u32(key::COLUMN_COUNT, 1);
+            out.string(key::COLUMN_NAME, b"k").u32(key::COLUMN_KEY, 1).u32(key::COLUMN_LENGTH, 1);
+            change(&mut out);
+            out.u32(key::COLUMN_END, 1);
+            Table::parse(&out.finish()).map(drop).map_err(|refused| refused.code)
+        };
+        assert_eq!(code(|out| out), Ok(()));
+        assert_eq!(code(|out| (out.u32(key::COLUMN_LENGTH, 0))), Err(736));
+        assert_eq!(code(|out| (out.u32(key::COLUMN_NULLABLE, 1))), Err(740));
+        assert_eq!(code(|out| (out.u32(key::COLUMN_KEY, 0))), Err(739));
+        assert_eq!(code(|out| (out.u32(key::COLUMN_TYPE, 14).u32(key::COLUMN_PRECISION, 8 << 16))), Err(743));
+        assert_eq!(code(|out| (out.u32(key::COLUMN_TYPE, 99))), Err(703));
+        assert_eq!(code(|out| (out.u32(key::COLUMN_TYPE, 16).u32(key::COLUMN_LENGTH, 5000))), Err(739));
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_are_read_or_refused(
+            words in prop::collection::vec(any::<u32>(), 0..60),
+            at in any::<prop::sample::Index>(),
+            word: u32,
+        ) {
+            let _ = Table::parse(&words);
+            let mut damaged = section("types-create_table_req-55");
+            let at = at.index(damaged.len());
+            damaged[at] = word;
+            if let Ok(table) = Table::parse(&damaged) {
+                let _ = table.definition();
+            }
+        }
+
+        #[test]
+        fn any_key_is_found_or_refused(key in prop::collection::vec(any::<u32>(), 0..40)) {
+            let table = made("lib1-create_table_req-4", 6, 2);
+            let mut normal = Vec::new();
+            prop_assert_eq!(table.locate(&key, &mut normal).is_some(), key.len() == table.key.len());
+        }
     }
 }

@@ -79,8 +79,10 @@ impl NodeSet {
     }
 
     /// The nodes, lowest first.
-    pub fn iter(&self) -> impl Iterator<Item = NodeId> + '_ {
-        (0..256).filter(|&node| self.contains(node))
+    pub fn iter(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (0..).zip(self.0).filter(|(_, word)| *word != 0).flat_map(|(at, word)| {
+            (0..32).filter(move |bit| word >> bit & 1 != 0).map(move |bit| 32 * at + bit)
+        })
     }
 }
 
