@@ -10,8 +10,7 @@ use crate::kit::{ABORT, IGNORE, Random, TestTable, User, numbers};
 
 const KEYS: u32 = 200;
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(rows_come_from_every_node_to_every_coordinators_client);
 fn rows_come_from_every_node_to_every_coordinators_client() {
     let table = TestTable::numbers("place_pairs");
     let mut user = User::new();
@@ -39,8 +38,7 @@ fn rows_come_from_every_node_to_every_coordinators_client() {
     assert_eq!(pairs.len(), nodes * nodes, "every pair of nodes: {pairs:?}");
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(locking_reads_and_writes_through_any_coordinator);
 fn locking_reads_and_writes_through_any_coordinator() {
     let table = TestTable::numbers("place_locks");
     let mut user = User::new();
@@ -57,8 +55,7 @@ fn locking_reads_and_writes_through_any_coordinator() {
     }
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(missing_rows_among_many_committed_reads_in_flight);
 fn missing_rows_among_many_committed_reads_in_flight() {
     let table = TestTable::numbers("place_missing");
     let mut user = User::new();
@@ -91,8 +88,7 @@ fn missing_rows_among_many_committed_reads_in_flight() {
     assert_eq!(user.connection.statistics().late_replies, 0);
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_read_without_columns_tells_whether_the_row_is_there);
 fn a_read_without_columns_tells_whether_the_row_is_there() {
     let table = TestTable::numbers("place_exists");
     let mut user = User::new();
@@ -145,20 +141,17 @@ fn write_and_read(new: NewTable) {
     }
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_table_whose_backups_are_read);
 fn a_table_whose_backups_are_read() {
     write_and_read(NewTable { read_backup: true, ..numbers("place_read_backup") });
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_fully_replicated_table);
 fn a_fully_replicated_table() {
     write_and_read(NewTable { fully_replicated: true, ..numbers("place_fully_replicated") });
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_table_in_memory_only);
 fn a_table_in_memory_only() {
     write_and_read(NewTable { logged: false, ..numbers("place_unlogged") });
 }
