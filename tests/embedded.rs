@@ -30,7 +30,8 @@ fn start(options: Options) -> EmbeddedCluster {
 
 fn quick() -> Options {
     let times = (Duration::from_millis(150), Duration::from_millis(50));
-    Options { lock_timeout: times.0, quarantine: times.1, ..Options::default() }
+    let seed = std::env::var("IC_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    Options { lock_timeout: times.0, quarantine: times.1, seed, ..Options::default() }
 }
 
 fn join(nodes: &EmbeddedCluster) -> Arc<Cluster> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Parser;
 use iclaustron::embedded::{EmbeddedCluster, Options};
 
-/// Runs embedded NDB data nodes, in memory and not durable, until it is interrupted. Prints their connectstring when
-/// clients can connect.
+/// Runs embedded NDB data nodes, in memory and not durable, until it is interrupted. Prints their
+/// connectstring when clients can connect.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {

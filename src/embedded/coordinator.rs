@@ -82,6 +82,7 @@ struct Running {
     operation: u32,
     ignore_error: bool,
     write: bool,
+    locks: bool,
     /// Words of its row, once the primary is done.
     words: Option<u32>,
     /// Backups that have not confirmed.
@@ -106,7 +107,10 @@ struct Record {
     executed: bool,
     /// The commit rides on the batch.
     commit: bool,
+    /// It has changed rows.
     writes: bool,
+    /// It has rows locked.
+    locks: bool,
     running: Vec<Running>,
     confirmed: Vec<[u32; 2]>,
     /// Nodes that were given operations.
@@ -200,6 +204,7 @@ impl Coordinator {
             executed: false,
             commit: false,
             writes: false,
+            locks: false,
             running: Vec::new(),
             confirmed: Vec::new(),
             primaries: NodeSet::default(),
@@ -392,9 +397,11 @@ impl Coordinator {
                     }
                     Ok(_) if failure.is_some() => {
                         let code = failure.unwrap_or_default();
-                        match info.ignore_error() {
-                            true => Ok(record.refuse(request.operation, code, wires)),
-                            false => Err(code),
+                        if info.ignore_error() {
+                            record.refuse(request.operation, code, wires);
+                            Ok(())
+                        } else {
+                            Err(code)
                         }
                     }
                     Ok(_) if record.running.len() >= MAX_OPERATIONS => Err(code::TOO_MANY_OPERATIONS),
@@ -404,6 +411,7 @@ impl Coordinator {
                             operation: request.operation,
                             ignore_error: info.ignore_error(),
                             write: !matches!(info.kind(), Kind::Read | Kind::ReadExclusive),
+                            locks: lock != LockMode::Simple,
                             words: None,
                             missing: NodeSet::default(),
                             early: NodeSet::default(),
@@ -462,7 +470,7 @@ impl Coordinator {
     fn committed(&mut self, connect: u32, wires: &mut Wires) {
         let record = &mut self.records[connect as usize];
         record.phase = Phase::Idle { committed: true };
-        let checkpoint = if record.writes { wires.checkpoint() } else { [0; 2] };
+        let checkpoint = if record.locks { wires.checkpoint() } else { [0; 2] };
         match record.ending {
             Ending::Nothing => self.free_record(connect),
             Ending::Commit => {
@@ -612,6 +620,7 @@ impl Coordinator {
                 let running = &mut record.running[at];
                 running.words = Some(words);
                 record.writes |= running.write;
+                record.locks |= running.locks;
                 backups.iter().for_each(|node| record.backups.insert(node));
                 running.early.iter().for_each(|node| backups.remove(node));
                 // A starting node is told rows, but what it says does not count yet.
@@ -677,8 +686,9 @@ impl Coordinator {
         record.waiting.is_empty()
     }
 
-    /// Aborts transactions that have waited too long. Nodes take turns, the one that has waited longest first, so
-    /// that of those that wait for each other only one is aborted; what waits twice as long needs no turn.
+    /// Aborts transactions that have waited too long. Nodes take turns, the one that has waited longest
+    /// first, so that of those that wait for each other only one is aborted; what waits twice as long needs
+    /// no turn.
     pub fn time_out(&mut self, mut turn: impl FnMut() -> bool, wires: &mut Wires) {
         let waits =
             |record: &Record| record.client != 0 && record.phase == Phase::Open && !record.running.is_empty();
@@ -773,13 +783,15 @@ impl Record {
         self.executed = false;
         self.commit = false;
         self.writes = false;
+        self.locks = false;
         self.primaries = NodeSet::default();
         self.backups = NodeSet::default();
         self.running.clear();
         self.confirmed.clear();
     }
 
-    /// Notes that an operation is done. Three go in one confirmation; the last ones wait for what follows them.
+    /// Notes that an operation is done. Three go in one confirmation; the last ones wait for what follows
+    /// them.
     #[inline]
     fn confirm(&mut self, operation: u32, words: u32, wires: &mut Wires) {
         self.confirmed.push([operation, words]);

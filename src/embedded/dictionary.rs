@@ -1,6 +1,7 @@
-//! The dictionary block: definitions, lists, schema transactions. One dictionary serves all nodes of a set; the
-//! node with the lowest id among those that work is its master, as the oldest is among real ones. Sources:
-//! storage/ndb/src/kernel/blocks/dbdict/Dbdict.cpp, storage/ndb/include/kernel/signaldata/{GetTabInfo,
+//! The dictionary block: definitions, lists, schema transactions. One dictionary serves all nodes of a set;
+//! the node with the lowest id among those that work is its master, as the oldest is among real ones.
+//! Sources: storage/ndb/src/kernel/blocks/dbdict/Dbdict.cpp,
+//! storage/ndb/include/kernel/signaldata/{GetTabInfo,
 //! ListTables,SchemaTrans,CreateHashMap,CreateTable,DropTable}.hpp.
 
 use std::collections::BTreeMap;

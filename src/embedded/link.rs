@@ -123,7 +123,8 @@ impl Link {
 
     /// Whether so much waits that the client should read before it asks for more.
     pub fn clogged(&self) -> bool {
-        self.pending.len() > MAX_WAITING
+        let delayed: usize = self.delayed.iter().map(|(_, words)| 4 * words.len()).sum();
+        self.pending.len() + delayed > MAX_WAITING
     }
 
     /// Reads once.
@@ -200,8 +201,8 @@ impl Link {
         let _ = self.stream.write(b"BYE\n");
     }
 
-    /// Takes the buffer out, so that its messages can be read while the link is used, and the number of words in
-    /// it; [`Link::give_back`] must follow.
+    /// Takes the buffer out, so that its messages can be read while the link is used, and the number of
+    /// words in it; [`Link::give_back`] must follow.
     pub fn take_buffer(&mut self) -> (Vec<u32>, usize) {
         (std::mem::take(&mut self.buffer), self.filled / 4)
     }

@@ -167,8 +167,32 @@ pub struct FragmentCopy {
     pub table: Arc<Table>,
     /// The fragment.
     pub fragment: u32,
-    /// The rows: hash, key, row.
-    pub rows: Vec<(u32, Box<[u32]>, Arc<[u32]>)>,
+    /// The committed rows.
+    pub rows: Vec<RowCopy>,
     /// Writes of transactions that have not ended.
-    pub pending: Vec<(Tag, Place, Box<[u32]>, Option<Arc<[u32]>>)>,
+    pub pending: Vec<PendingCopy>,
+}
+
+/// A committed row.
+#[derive(Debug)]
+pub struct RowCopy {
+    /// Its hash inside the fragment.
+    pub hash: u32,
+    /// The words of the key at the front of `words`.
+    pub key_words: usize,
+    /// Key and row.
+    pub words: Arc<[u32]>,
+}
+
+/// A write of a transaction that has not ended.
+#[derive(Debug)]
+pub struct PendingCopy {
+    /// Whose it is.
+    pub tag: Tag,
+    /// Where the row belongs.
+    pub place: Place,
+    /// The key.
+    pub key: Box<[u32]>,
+    /// Key and row, none when it was removed.
+    pub image: Option<Arc<[u32]>>,
 }

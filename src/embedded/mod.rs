@@ -4,12 +4,14 @@
 //! What real data nodes do decides what these do; where a real one would stop on a malformed request, these
 //! close the link and [log](EmbeddedCluster::log) the reason. One thread a node:
 //!
-//! - [`node`]: the thread: sockets, registration, failures; [`link`] and [`outgoing`]: one client;
-//! - [`coordinator`]: transactions; [`storage`]: rows and locks; [`row`], [`table`]: what they are made of;
-//! - [`dictionary`]: definitions and schema transactions;
-//! - [`management`]: the management endpoint, with the [`configuration`] that it hands out;
-//! - [`shared`], [`messages`], [`inbox`], [`wires`]: what nodes share and how they talk to each other;
+//! - `node`: the thread: sockets, registration, failures; `link` and `outgoing`: one client;
+//! - `coordinator`: transactions; `storage`: rows and locks; `row`, `table`: what they are made of;
+//! - `dictionary`: definitions and schema transactions;
+//! - `management`: the management endpoint, with the `configuration` that it hands out;
+//! - `shared`, `messages`, `inbox`, `wires`: what nodes share and how they talk to each other;
 //! - [`faults`]: what a test can ask them to do wrong.
+//!
+//! Not there: scans, indexes, interpreted programs, alterations, keys of text whose collation needs weight tables.
 
 mod configuration;
 mod coordinator;
@@ -197,8 +199,8 @@ impl EmbeddedCluster {
         self.shared.broadcast(|| Message::NodeFailed(id));
     }
 
-    /// Starts a node that was killed. It copies its rows from the others; if none is left, it begins anew, with
-    /// all the others, and without tables.
+    /// Starts a node that was killed. It copies its rows from the others; if none is left, it begins anew,
+    /// with all the others, and without tables.
     pub fn restart(&self, id: NodeId) -> Result<(), Error> {
         if self.node(id)?.status() != Status::Down {
             return Ok(());

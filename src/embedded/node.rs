@@ -1,6 +1,6 @@
-//! A data node: one thread that owns a listening socket and its clients' links. What a read brings is executed
-//! as a batch; what the round has for a client goes out in one write, what it has for another node in one
-//! delivery. Sources: storage/ndb/src/kernel/blocks/qmgr/QmgrMain.cpp (registration, failures),
+//! A data node: one thread that owns a listening socket and its clients' links. What a read brings is
+//! executed as a batch; what the round has for a client goes out in one write, what it has for another node
+//! in one delivery. Sources: storage/ndb/src/kernel/blocks/qmgr/QmgrMain.cpp (registration, failures),
 //! src/common/transporter/TransporterRegistry.cpp.
 
 use std::io::{self, ErrorKind};
@@ -38,6 +38,8 @@ const MAX_LINKS: usize = 512;
 const MISSED_HEARTBEATS: u32 = 5;
 const OLDEST_CLIENT: Version = Version::new(7, 4, 6);
 const STARTED: u32 = 3;
+/// Why most links end.
+const CLOSED: &str = "it closed";
 const MAIN_BLOCK: u16 = 0x1ff;
 const CMVMI: u16 = 254;
 
@@ -295,7 +297,10 @@ impl Node {
     fn lose(&mut self, slot: usize, why: &str) {
         let Some(Some(link)) = self.links.get(slot) else { return };
         let Some(client) = link.client() else { return self.close(slot) };
-        self.shared.log(format!("node {}: client {client} expelled: {why}", self.own));
+        self.shared.log(match why {
+            CLOSED => format!("node {}: client {client} has left", self.own),
+            _ => format!("node {}: client {client} expelled: {why}", self.own),
+        });
         self.close(slot);
         for node in &self.shared.nodes {
             self.wires.send(node.id, Message::ClientFailed(client));
@@ -378,7 +383,7 @@ impl Node {
             }
             match got {
                 Got::End => {
-                    self.lose(slot, "it closed");
+                    self.lose(slot, CLOSED);
                     return false;
                 }
                 Got::Drained => return false,
@@ -606,11 +611,11 @@ impl Node {
             let (signals, rows) = out.close();
             let delay = state.faults.delay_of_replies().map(|delay| now + delay);
             let hold = state.faults.held().max(delay).or(link.due().filter(|due| *due > now));
-            if let Some(until) = hold {
-                if !(signals.is_empty() && rows.is_empty()) {
-                    // The last in the queue decides: nothing may overtake.
-                    link.delay(until, [std::mem::take(signals), std::mem::take(rows)].concat());
-                }
+            if let Some(until) = hold
+                && !(signals.is_empty() && rows.is_empty())
+            {
+                // Nothing may overtake what waits already.
+                link.delay(until, [std::mem::take(signals), std::mem::take(rows)].concat());
             }
             link.release(now);
             self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -1,7 +1,7 @@
 //! What a node has for one client: signals of its blocks, and rows. The two go out in one write, in either
-//! order, as real nodes may send them: rows come from another block than confirmations do. Short confirmations
-//! and rows travel in carriers. Sources: storage/ndb/src/kernel/blocks/dbtc/DbtcMain.cpp (sendPackedTCKEYCONF),
-//! src/kernel/blocks/dbtup/DbtupBuffer.cpp.
+//! order, as real nodes may send them: rows come from another block than confirmations do. Short
+//! confirmations and rows travel in carriers. Sources: storage/ndb/src/kernel/blocks/dbtc/DbtcMain.cpp
+//! (sendPackedTCKEYCONF), src/kernel/blocks/dbtup/DbtupBuffer.cpp.
 
 use crate::wire::block::{API_PACKED, DBDICT, DBLQH, DBTC, DBTUP, QMGR};
 use crate::wire::gsn;
@@ -152,8 +152,8 @@ impl Outgoing {
         debug_assert!(encoded.is_ok(), "{encoded:?}");
     }
 
-    /// A TCKEYCONF: what comes before the operations, up to nine pairs of operation and length, the checkpoint's
-    /// low word.
+    /// A TCKEYCONF: what comes before the operations, up to nine pairs of operation and length, the
+    /// checkpoint's low word.
     #[inline]
     pub fn confirm(&mut self, receiver: u16, head: [u32; 5], operations: &[[u32; 2]], last: u32) {
         let length = 6 + 2 * operations.len();

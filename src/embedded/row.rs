@@ -1,8 +1,8 @@
 //! Rows: how they are stored, what ATTRINFO does to them, what is read from them. Source:
 //! storage/ndb/src/kernel/blocks/dbtup/DbtupRoutines.cpp.
 //!
-//! A stored row begins with a word for each column: where its value begins (word, from the start of the row) and
-//! how many bytes it has; 0 is NULL, for no value is empty. The values follow, each at a whole word.
+//! A stored row begins with a word for each column: where its value begins (word, from the start of the row)
+//! and how many bytes it has; 0 is NULL, for no value is empty. The values follow, each at a whole word.
 
 use super::table::{Column, Table};
 use crate::wire::attribute::packed::Form;
@@ -238,5 +238,159 @@ impl Packer {
         }
         self.byte += 4 * (end / 32) as usize;
         self.bit = end % 32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dict::table::{NewColumn, NewTable};
+    use crate::wire::attribute::Attributes;
+    use crate::wire::attribute::packed::{self, PackedRow, push_read_all, push_read_packed};
+    use crate::wire::column::ColumnType;
+    use crate::wire::dictionary::ObjectId;
+    use proptest::prelude::*;
+
+    const AROUND: Surroundings = Surroundings { fragment: 3, rows: 7, commits: 9 };
+
+    /// A key, and columns of every form, each nullable.
+    fn table() -> Table {
+        use ColumnType::*;
+        let key = NewColumn { primary_key: true, ..NewColumn::new("k", Unsigned) };
+        let kinds = [
+            (Tinyint, 1),
+            (Bit, 3),
+            (Bit, 40),
+            (Bigint, 1),
+            (Varbinary, 20),
+            (Binary, 5),
+            (Longvarbinary, 300),
+            (Unsigned, 1),
+        ];
+        let others = kinds.iter().enumerate().map(|(at, &(kind, length))| NewColumn {
+            length,
+            nullable: true,
+            ..NewColumn::new(format!("c{at}"), kind)
+        });
+        let new = NewTable::new("db", "t", std::iter::once(key).chain(others).collect());
+        Table::parse(&new.definition((ObjectId::received(1), 1)).unwrap()).unwrap()
+    }
+
+    /// A value of a column, made of random bytes; bits past a field's end are not set.
+    fn value_of(column: &Column, random: &[u8]) -> Vec<u8> {
+        let mut bytes: Vec<u8> = random.iter().copied().cycle().take(column.size).collect();
+        match column.form {
+            Form::Bits(bits) if bits % 32 != 0 => {
+                let last = bytes.len() - 4;
+                let word = u32::from_le_bytes(bytes[last..].try_into().unwrap()) & ((1 << (bits % 32)) - 1);
+                bytes[last..].copy_from_slice(&word.to_le_bytes());
+            }
+            Form::Short(_) => {
+                let length = random[0] as usize % column.size;
+                bytes[0] = length as u8;
+                bytes.truncate(1 + length);
+            }
+            Form::Long(_) => {
+                let length = random[0] as usize;
+                bytes[..2].copy_from_slice(&(length as u16).to_le_bytes());
+                bytes.truncate(2 + length);
+            }
+            _ => {}
+        }
+        bytes
+    }
+
+    fn put(out: &mut Vec<u32>, id: u16, value: &[u8]) {
+        out.push(AttributeHeader::new(id, value.len() as u16).0);
+        push(value, out);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            random in prop::collection::vec(any::<u8>(), 1..60),
+            null: u16,
+            wanted in prop::collection::btree_set(0u16..9, 1..9),
+        ) {
+            let table = table();
+            let mut values = Vec::new();
+            let mut attributes = Vec::new();
+            for (id, column) in table.columns.iter().enumerate() {
+                let value = (!column.nullable || null >> id & 1 == 0).then(|| value_of(column, &random));
+                put(&mut attributes, id as u16, value.as_deref().unwrap_or_default());
+                values.push(value);
+            }
+            let row = write(&table, None, &attributes).unwrap();
+            // One by one.
+            let list: Vec<u32> = wanted.iter().map(|&id| AttributeHeader::new(id, 0).0).collect();
+            let mut out = Vec::new();
+            read(&table, &row, &list, &AROUND, &mut out).unwrap();
+            for (found, &id) in Attributes::new(&out).zip(&wanted) {
+                let expected = values[id as usize].as_deref().unwrap_or_default();
+                prop_assert_eq!(found.unwrap(), (id, expected));
+            }
+            // Packed, some of them and all, and something behind them.
+            let columns: Vec<_> = table.columns.iter().map(|c| packed::Column { form: c.form, nullable: c.nullable }).collect();
+            for all in [false, true] {
+                let (mut request, mut out) = (Vec::new(), Vec::new());
+                if all {
+                    push_read_all(&mut request, 9).unwrap();
+                } else {
+                    push_read_packed(&mut request, wanted.iter().copied()).unwrap();
+                }
+                request.push(AttributeHeader::new(pseudo::FRAGMENT, 0).0);
+                read(&table, &row, &request, &AROUND, &mut out).unwrap();
+                let mut found = PackedRow::new(&out, &columns).unwrap();
+                let mut count = 0;
+                for cell in found.by_ref() {
+                    let (id, cell) = cell.unwrap();
+                    prop_assert!(all || wanted.contains(&(id as u16)));
+                    let bytes = match cell {
+                        packed::Value::Null => None,
+                        packed::Value::Bytes(bytes) => Some(bytes.to_vec()),
+                        packed::Value::Bits(bits) => Some(bits.words().flat_map(u32::to_le_bytes).collect()),
+                    };
+                    prop_assert_eq!(&bytes, &values[id]);
+                    count += 1;
+                }
+                prop_assert_eq!(count, if all { 9 } else { wanted.len() });
+                prop_assert_eq!(found.rest(), [AttributeHeader::new(pseudo::FRAGMENT, 4).0, 3]);
+            }
+            // A change of one column leaves the others.
+            let mut change = Vec::new();
+            put(&mut change, 8, &[1, 2, 3, 4]);
+            let changed = write(&table, Some(&row), &change).unwrap();
+            prop_assert_eq!(value(&changed, 8), Some(&[1, 2, 3, 4][..]));
+            prop_assert_eq!(value(&changed, 5), values[5].as_deref());
+        }
+
+        #[test]
+        fn any_words_are_done_or_refused(words in prop::collection::vec(prop_oneof![
+            any::<u32>(), (0u32..10).prop_map(|id| id << 16), (0u32..10).prop_map(|id| id << 16 | 4),
+            Just(0xfff3_0004u32), Just(0xfff0_0005u32),
+        ], 0..30)) {
+            let table = table();
+            let row = write(&table, None, &[4, 1]).unwrap();
+            let _ = (write(&table, None, &words), write(&table, Some(&row), &words));
+            let _ = read(&table, &row, &words, &AROUND, &mut Vec::new());
+        }
+    }
+
+    #[test]
+    fn faulty_values_are_refused() {
+        let table = table();
+        let row = write(&table, None, &[4, 1]).unwrap();
+        assert_eq!(write(&table, None, &[]), Err(NOT_NULL), "no key");
+        assert_eq!(write(&table, None, &[0]), Err(NOT_NULL), "a NULL key");
+        assert_eq!(write(&table, Some(&row), &[0]), Err(WRONG_LENGTH));
+        assert_eq!(write(&table, Some(&row), &[4, 2]), Err(KEY_CHANGED));
+        assert!(write(&table, Some(&row), &[4, 1]).is_ok());
+        assert_eq!(write(&table, None, &[4, 1, 99 << 16 | 4, 1]), Err(NO_SUCH_COLUMN));
+        assert_eq!(write(&table, None, &[4]), Err(MALFORMED));
+        assert_eq!(
+            write(&table, None, &[4, 1, 5 << 16 | 3, 7]),
+            Err(WRONG_LENGTH),
+            "a length byte that lies"
+        );
     }
 }

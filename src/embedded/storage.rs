@@ -1,21 +1,23 @@
-//! The rows of one node: fragments, row locks, the writes of transactions that have not ended. What the primary
-//! node of a row does, and what its backups do. Sources:
+//! The rows of one node: fragments, row locks, the writes of transactions that have not ended. What the
+//! primary node of a row does, and what its backups do. Sources:
 //! storage/ndb/src/kernel/blocks/dblqh/DblqhMain.cpp, src/kernel/blocks/dbacc/DbaccMain.cpp,
 //! src/kernel/blocks/dbtup/DbtupExecQuery.cpp.
 //!
-//! A write makes a new row beside the committed one; backups are told the row, not the write. Replicas lock as
-//! the primary does, so that two nodes that both take themselves for the primary for a moment cannot disagree:
-//! one of their transactions waits until it is timed out.
+//! A write makes a new row beside the committed one; backups are told the row, not the write. Replicas lock
+//! as the primary does, so that two nodes that both take themselves for the primary for a moment cannot
+//! disagree: one of their transactions waits until it is timed out.
 //!
-//! A transaction's abort goes to the nodes that were given operations; each passes it on to the backups that it
-//! has told rows, behind what it told them. A commit goes to all.
+//! A transaction's abort goes to the nodes that were given operations; each passes it on to the backups that
+//! it has told rows, behind what it told them. A commit goes to all.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use super::messages::{FragmentCopy, LockMode, Message, Operation, Orphan, Report, Tag, Work};
+use super::messages::{
+    FragmentCopy, LockMode, Message, Operation, Orphan, PendingCopy, Report, RowCopy, Tag, Work,
+};
 use super::row::{self, Surroundings};
 use super::table::{Place, Table};
 use super::wires::Wires;
@@ -482,8 +484,8 @@ impl Storage {
             .collect()
     }
 
-    /// The rows that a starting node has replicas of, where this node is their primary. From now on it is told
-    /// every change of them.
+    /// The rows that a starting node has replicas of, where this node is their primary. From now on it is
+    /// told every change of them.
     pub fn snapshot(&mut self, node: NodeId, started: &NodeSet) -> Vec<FragmentCopy> {
         self.up.insert(node);
         let mut copies = Vec::new();
@@ -494,12 +496,17 @@ impl Storage {
                 if !nodes.contains(&node) || primary != Some(&self.own) {
                     continue;
                 }
-                let rows = fragment.rows.iter();
-                let rows = rows.map(|row| (row.hash, row.key().into(), row.words.clone())).collect();
+                let rows = fragment.rows.iter().map(|row| RowCopy {
+                    hash: row.hash,
+                    key_words: row.key_words as usize,
+                    words: row.words.clone(),
+                });
+                let rows = rows.collect();
                 let mut pending = Vec::new();
                 for (key, lock) in &fragment.locks {
                     let Some(found) = &lock.pending else { continue };
-                    pending.push((found.tag, found.place, key.clone(), found.image.clone()));
+                    let (key, image) = (key.clone(), found.image.clone());
+                    pending.push(PendingCopy { tag: found.tag, place: found.place, key, image });
                     if let Some(participant) = self.transactions.get_mut(&found.tag.transid) {
                         participant.followers.insert(node);
                     }
@@ -515,10 +522,11 @@ impl Storage {
     pub fn load(&mut self, copies: Vec<FragmentCopy>) {
         for FragmentCopy { table, fragment: number, rows, pending } in copies {
             let Some(fragment) = self.fragment(&table, number) else { continue };
-            for (hash, key, words) in rows {
-                fragment.apply(Place { hash, fragment: number }, &key, Some(words));
+            for RowCopy { hash, key_words, words } in rows {
+                let key = words.clone();
+                fragment.apply(Place { hash, fragment: number }, &key[..key_words], Some(words));
             }
-            for (tag, place, key, image) in pending {
+            for PendingCopy { tag, place, key, image } in pending {
                 let Some(fragment) = self.fragment(&table, number) else { continue };
                 let lock = fragment.locks.entry(key.clone()).or_default();
                 lock.own(tag.transid, true);
@@ -560,8 +568,8 @@ impl Fragment {
     }
 }
 
-/// What an operation makes of a row: nothing for a read, else the new row or its absence. What it reads goes to
-/// `out`.
+/// What an operation makes of a row: nothing for a read, else the new row or its absence. What it reads goes
+/// to `out`.
 fn change(
     table: &Table,
     current: Option<&[u32]>,

@@ -376,8 +376,8 @@ impl Table {
         self.fragments = (0..fragments).map(nodes_of).collect();
     }
 
-    /// Where a key, given as KEYINFO, belongs, and the words that its row is found by: `key` itself, or what is
-    /// left in `normal`. None when the words are no key of this table.
+    /// Where a key, given as KEYINFO, belongs, and the words that its row is found by: `key` itself, or what
+    /// is left in `normal`. None when the words are no key of this table.
     #[inline]
     pub fn locate<'a>(&self, key: &'a [u32], normal: &'a mut Vec<u32>) -> Option<(Place, &'a [u32])> {
         if self.one_word {
@@ -835,12 +835,12 @@ mod tests {
             Table::parse(&out.finish()).map(drop).map_err(|refused| refused.code)
         };
         assert_eq!(code(|out| out), Ok(()));
-        assert_eq!(code(|out| (out.u32(key::COLUMN_LENGTH, 0))), Err(736));
-        assert_eq!(code(|out| (out.u32(key::COLUMN_NULLABLE, 1))), Err(740));
-        assert_eq!(code(|out| (out.u32(key::COLUMN_KEY, 0))), Err(739));
-        assert_eq!(code(|out| (out.u32(key::COLUMN_TYPE, 14).u32(key::COLUMN_PRECISION, 8 << 16))), Err(743));
-        assert_eq!(code(|out| (out.u32(key::COLUMN_TYPE, 99))), Err(703));
-        assert_eq!(code(|out| (out.u32(key::COLUMN_TYPE, 16).u32(key::COLUMN_LENGTH, 5000))), Err(739));
+        assert_eq!(code(|out| out.u32(key::COLUMN_LENGTH, 0)), Err(736));
+        assert_eq!(code(|out| out.u32(key::COLUMN_NULLABLE, 1)), Err(740));
+        assert_eq!(code(|out| out.u32(key::COLUMN_KEY, 0)), Err(739));
+        assert_eq!(code(|out| out.u32(key::COLUMN_TYPE, 14).u32(key::COLUMN_PRECISION, 8 << 16)), Err(743));
+        assert_eq!(code(|out| out.u32(key::COLUMN_TYPE, 99)), Err(703));
+        assert_eq!(code(|out| out.u32(key::COLUMN_TYPE, 16).u32(key::COLUMN_LENGTH, 5000)), Err(739));
     }
 
     proptest! {

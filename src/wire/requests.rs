@@ -1,8 +1,8 @@
 //! Requests as a data node sees them: the decoders of what clients send. Source:
 //! storage/ndb/include/kernel/signaldata/{ApiRegSignalData,TcKeyReq,TcCommit,TcRollbackRep}.hpp.
 //!
-//! A real data node trusts its clients and stops when a request cannot be; these decoders say so instead. What
-//! they refuse is an encoder's fault, not an operation's: the link it came by is to be closed, and the
+//! A real data node trusts its clients and stops when a request cannot be; these decoders say so instead.
+//! What they refuse is an encoder's fault, not an operation's: the link it came by is to be closed, and the
 //! [`Fault`] told to whoever looks after the client.
 
 pub mod dictionary;
