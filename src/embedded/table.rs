@@ -3,6 +3,7 @@
 //! Sources: storage/ndb/include/kernel/signaldata/DictTabInfo.hpp, src/kernel/blocks/dbdict/Dbdict.cpp
 //! (packTableIntoPages, handleTabInfo), src/kernel/blocks/dbdih/DbdihMain.cpp.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::wire::attribute::packed::Form;
@@ -25,6 +26,9 @@ const USER_TABLE: u32 = 2;
 /// Log parts that fragments are spread over.
 const LOG_PARTS: u32 = 4;
 const SPECIFIC: u32 = 0xffff_ffff;
+/// Collations that need weight tables, which ASCII text does without: latin1_swedish_ci, utf8mb3_general_ci,
+/// utf8mb4_general_ci, utf8mb4_0900_ai_ci.
+const WITHOUT_CASE: [u32; 4] = [8, 33, 45, 255];
 
 /// Keys of the items.
 mod key {
@@ -125,8 +129,9 @@ pub struct Column {
     pub nullable: bool,
     /// Whether it is part of the key.
     pub key: bool,
-    /// Its collation, where one counts for the key.
-    pub collation: Option<(u32, Collation)>,
+    /// Its collation, where one counts for the key; without a known hash form, letters of ASCII are compared
+    /// without their case, and other text is refused.
+    pub collation: Option<(u32, Option<Collation>)>,
     /// The most bytes of a value; whole words for bits.
     pub size: usize,
     /// How it lies in a packed row.
@@ -404,7 +409,7 @@ impl Table {
                 column.hash(value, &mut distribution)?;
             }
             if !self.plain_key {
-                push_bytes(normal, column.compared(value));
+                push_bytes(normal, &column.compared(value));
             }
         }
         if !rest.is_empty() {
@@ -605,7 +610,8 @@ impl Draft {
             return refused(792);
         }
         let collation = match Collation::of(charset) {
-            Some(collation) if key && charset != 0 => Some((charset, collation)),
+            Some(collation) if key && charset != 0 => Some((charset, Some(collation))),
+            None if key && WITHOUT_CASE.contains(&charset) => Some((charset, None)),
             // Rows cannot be found by text whose comparison is not known here.
             None if key && charset != 0 => return refused(743),
             _ => None,
@@ -683,7 +689,14 @@ impl Column {
     fn hash(&self, value: &[u8], hasher: &mut Hasher) -> Option<()> {
         match self.collation {
             None => hasher.write(value),
-            Some((_, collation)) => {
+            Some((_, None)) => {
+                let text = self.compared(value);
+                if !text.is_ascii() {
+                    return None;
+                }
+                hasher.write(&text);
+            }
+            Some((_, Some(collation))) => {
                 let prefix = self.array.length_bytes() as usize;
                 collation.hash(value.get(prefix..)?, self.size - prefix, hasher)?;
             }
@@ -693,17 +706,14 @@ impl Column {
     }
 
     /// The part of a value that tells it from others.
-    fn compared<'a>(&self, value: &'a [u8]) -> &'a [u8] {
-        const NO_PADDING: [u32; 2] = [63, 309];
-        match self.collation {
-            None => value,
-            Some((number, _)) => {
-                let text = value.get(self.array.length_bytes() as usize..).unwrap_or_default();
-                let padded = self.kind == ColumnType::Char || !NO_PADDING.contains(&number);
-                let end = text.iter().rposition(|&byte| byte != b' ').map_or(0, |at| at + 1);
-                if padded { &text[..end] } else { text }
-            }
-        }
+    fn compared<'a>(&self, value: &'a [u8]) -> Cow<'a, [u8]> {
+        const NO_PADDING: [u32; 3] = [63, 255, 309];
+        let Some((number, collation)) = self.collation else { return value.into() };
+        let text = value.get(self.array.length_bytes() as usize..).unwrap_or_default();
+        let padded = self.kind == ColumnType::Char || !NO_PADDING.contains(&number);
+        let end = text.iter().rposition(|&byte| byte != b' ').map_or(0, |at| at + 1);
+        let text = if padded { &text[..end] } else { text };
+        if collation.is_some() { text.into() } else { text.to_ascii_uppercase().into() }
     }
 
     fn write(&self, id: u32, out: &mut Writer) {
@@ -838,7 +848,7 @@ mod tests {
         assert_eq!(code(|out| out.u32(key::COLUMN_LENGTH, 0)), Err(736));
         assert_eq!(code(|out| out.u32(key::COLUMN_NULLABLE, 1)), Err(740));
         assert_eq!(code(|out| out.u32(key::COLUMN_KEY, 0)), Err(739));
-        assert_eq!(code(|out| out.u32(key::COLUMN_TYPE, 14).u32(key::COLUMN_PRECISION, 8 << 16)), Err(743));
+        assert_eq!(code(|out| out.u32(key::COLUMN_TYPE, 14).u32(key::COLUMN_PRECISION, 9 << 16)), Err(743));
         assert_eq!(code(|out| out.u32(key::COLUMN_TYPE, 99)), Err(703));
         assert_eq!(code(|out| out.u32(key::COLUMN_TYPE, 16).u32(key::COLUMN_LENGTH, 5000)), Err(739));
     }

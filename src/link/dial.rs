@@ -174,7 +174,7 @@ mod tests {
     use std::net::TcpListener;
 
     /// Dials a peer that answers each of its lines with the next of `answers`, then closes.
-    fn dial_scripted(answers: &'static [&'static str]) -> Result<TcpStream, DialError> {
+    fn dial_scripted(answers: &'static [&'static str]) -> Result<(), DialError> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let peer = std::thread::spawn(move || {
@@ -186,6 +186,9 @@ mod tests {
                     return;
                 }
             }
+            // Closed with bytes unread, the connection would be reset.
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            let _ = stream.read_to_end(&mut Vec::new());
         });
         let target = Target {
             node: 1,
@@ -195,7 +198,7 @@ mod tests {
             own_node: 53,
             socket_buffers: (0, 0),
         };
-        let result = dial(&target);
+        let result = dial(&target).map(drop);
         peer.join().unwrap();
         result
     }
