@@ -1,5 +1,6 @@
-//! ic_bench on a real cluster. With IC_TEST_CONNECTSTRING set, on that one, else on one of its own.
-#![cfg(feature = "tools")]
+//! ic_bench on embedded nodes of its own, and on a real cluster: with IC_TEST_CONNECTSTRING set, on that one, else on one
+//! that is started here.
+#![cfg(all(feature = "tools", feature = "embedded"))]
 
 use std::process::{Command, Output};
 
@@ -21,9 +22,11 @@ fn cluster() -> Cluster {
     Cluster { connectstring: cluster.connectstring(), _own: Some((cluster, dir)) }
 }
 
-fn bench(cluster: &Cluster, arguments: &str) -> Output {
+/// Runs ic_bench; without a connectstring on nodes of its own.
+fn bench(connectstring: Option<&str>, arguments: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ic_bench"));
-    command.args(["--connectstring", &cluster.connectstring, "--rows", "2000"]);
+    command.env_remove("NDB_CONNECTSTRING").args(["--rows", "2000"]);
+    connectstring.iter().for_each(|text| _ = command.args(["--connectstring", text]));
     command.args(["--seconds", "0.5", "--warmup", "0.2"]).args(arguments.split_whitespace());
     command.output().expect("ic_bench runs")
 }
@@ -39,6 +42,23 @@ fn json(output: &Output) -> Value {
 #[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
 fn operations_on_a_real_cluster() {
     let cluster = cluster();
+    operations(Some(&cluster.connectstring));
+    let people = bench(Some(&cluster.connectstring), "");
+    let text = String::from_utf8_lossy(&people.stdout);
+    assert!(people.status.success() && text.contains("operations a second"), "{text}");
+    assert!(people.stderr.is_empty() && !text.contains('\x1b'), "plain in a pipe");
+}
+
+#[test]
+fn operations_on_embedded_nodes() {
+    operations(None);
+    let people = bench(None, "");
+    let said = [people.stdout, people.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(people.status.success() && said[0].contains("operations a second"), "{said:?}");
+    assert!(said[1].contains("embedded data nodes"), "{said:?}");
+}
+
+fn operations(connectstring: Option<&str>) {
     for load in [
         "--operation read --force",
         "--operation update",
@@ -48,7 +68,7 @@ fn operations_on_a_real_cluster() {
         "--operation read --keys one",
         "--operation read --transaction-size 10 --in-flight 100",
     ] {
-        let result = json(&bench(&cluster, &format!("--json {load}")));
+        let result = json(&bench(connectstring, &format!("--json {load}")));
         let number =
             |field: &str| result[field].as_f64().unwrap_or_else(|| panic!("{load}: {field} in {result}"));
         for field in ["errors", "missing", "wrong"] {
@@ -70,16 +90,11 @@ fn operations_on_a_real_cluster() {
         assert!((parts - number("client_cpu_ns_per_op")).abs() < 1.0, "{load}: {result}");
         assert!(number("wakeups_per_op") >= 0.0 && number("voluntary_switches") >= 0.0);
     }
-    let people = bench(&cluster, "");
-    let text = String::from_utf8_lossy(&people.stdout);
-    assert!(people.status.success() && text.contains("operations a second"), "{text}");
-    assert!(people.stderr.is_empty() && !text.contains('\x1b'), "plain in a pipe");
 }
 
 #[test]
 fn options_that_do_not_fit() {
-    let nowhere = Cluster { connectstring: "127.0.0.1:1".into(), _own: None };
-    let output = bench(&nowhere, "--in-flight 10 --transaction-size 3");
+    let output = bench(Some("127.0.0.1:1"), "--in-flight 10 --transaction-size 3");
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty() && String::from_utf8_lossy(&output.stderr).contains("multiple"));
 }

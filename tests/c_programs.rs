@@ -1,7 +1,8 @@
 //! The C side: the programs in tests/c and examples/c are compiled against the header and the shared library
 //! that cargo has built, and run; what the library exports is what the header declares.
 //!
-//! `IC_TEST_CONNECTSTRING` names a cluster that runs already; else one is started for the programs that need it.
+//! Programs that need a cluster run on embedded nodes of their own, and once more on real ones if there is `IC_NDB_HOME`.
+//! `IC_TEST_CONNECTSTRING` names a real cluster that runs already; else one is started.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
+use iclaustron::embedded::{self, EmbeddedCluster};
 use iclaustron::tools::ndb_cluster::{NdbCluster, Options};
 
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Werror", "-pedantic"];
@@ -58,7 +60,7 @@ fn run_source(source: &str, standard: &str, args: &[&str]) -> String {
     command.args(["-g", "-pthread"]).arg(format!("-std={standard}")).args(WARNINGS);
     command.arg("-I").arg(root().join("include")).arg("-o").arg(&program).arg(root().join(source));
     must(command.arg(library()).arg(format!("-Wl,-rpath,{}", dir.path().display())));
-    must(Command::new(program).args(args))
+    must(Command::new(program).args(args).env_remove("NDB_CONNECTSTRING"))
 }
 
 /// Builds a C test and runs it.
@@ -66,8 +68,13 @@ fn run(name: &str, args: &[&str]) {
     run_source(&format!("tests/c/{name}.c"), "c11", args);
 }
 
-/// The connectstring of a cluster for the programs of this run.
-fn cluster() -> &'static str {
+/// A set of embedded nodes for one program.
+fn embedded_nodes() -> EmbeddedCluster {
+    EmbeddedCluster::start(embedded::Options::default()).expect("embedded nodes")
+}
+
+/// The connectstring of a real cluster for the programs of this run.
+fn real_nodes() -> &'static str {
     static CLUSTER: OnceLock<Result<(String, Option<Child>), String>> = OnceLock::new();
     let started = CLUSTER.get_or_init(|| match std::env::var("IC_TEST_CONNECTSTRING") {
         Ok(running) => Ok((running, None)),
@@ -123,45 +130,68 @@ fn connect_errors() {
 }
 
 #[test]
+fn embedded() {
+    run("embedded", &[]);
+}
+
+#[test]
 fn examples_compile() {
     for name in ["hello", "pipeline"] {
         compiles(&format!("examples/c/{name}.c"), "c99");
     }
 }
 
+/// Tests of functions that take a connectstring: each on embedded nodes and on real ones.
 macro_rules! on_a_cluster {
-    ($($test:ident: $program:literal;)*) => {$(
-        #[test]
-        #[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
-        fn $test() {
-            run($program, &[cluster()]);
+    ($($test:ident: $body:expr;)*) => {$(
+        mod $test {
+            use super::*;
+
+            #[test]
+            fn on_embedded_nodes() {
+                let nodes = embedded_nodes();
+                let body: fn(&str) = $body;
+                body(&nodes.connectstring());
+            }
+
+            #[test]
+            #[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+            fn on_real_nodes() {
+                let body: fn(&str) = $body;
+                body(real_nodes());
+            }
         }
     )*};
 }
 
 on_a_cluster! {
-    seed: "seed";
-    layout_of_other_versions: "layout";
-    misuse: "misuse";
-    callbacks: "callbacks";
-    allocations: "allocations";
-    connect_errors_of_a_server: "connect_errors";
-    fork_exit: "fork_exit";
+    seed: |nodes| run("seed", &[nodes]);
+    layout_of_other_versions: |nodes| run("layout", &[nodes]);
+    misuse: |nodes| run("misuse", &[nodes]);
+    callbacks: |nodes| run("callbacks", &[nodes]);
+    allocations: |nodes| run("allocations", &[nodes]);
+    connect_errors_of_a_server: |nodes| run("connect_errors", &[nodes]);
+    fork_exit: |nodes| run("fork_exit", &[nodes]);
+    hello_example: |nodes| hello(&[nodes]);
+    pipeline_example: |nodes| pipeline(&["--connectstring", nodes]);
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
-fn hello_example() {
-    let said = run_source("examples/c/hello.c", "c99", &[cluster()]);
+fn hello(args: &[&str]) {
+    let said = run_source("examples/c/hello.c", "c99", args);
     assert!(said.contains("Hello, data nodes!"), "{said}");
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
-fn pipeline_example() {
-    let args = ["--rows", "20000", "--in-flight", "200", "--threads", "2", "--connectstring", cluster()];
-    let said = run_source("examples/c/pipeline.c", "c99", &args);
+fn pipeline(args: &[&str]) {
+    let load = ["--rows", "20000", "--in-flight", "200", "--threads", "2"];
+    let said = run_source("examples/c/pipeline.c", "c99", &[&load, args].concat());
     assert!(said.contains("write: 20000 rows") && said.contains("read: 20000 rows"), "{said}");
+}
+
+/// Without a connectstring, examples start nodes of their own and say so.
+#[test]
+fn examples_of_their_own() {
+    hello(&[]);
+    pipeline(&[]);
 }
 
 /// The functions that the header declares: what stands before a parenthesis outside comments.

@@ -3,6 +3,8 @@
  *
  *   hello [CONNECTSTRING]
  *
+ * Without a connectstring, and without NDB_CONNECTSTRING, it runs on data nodes inside itself.
+ *
  * It uses the synchronous calls, which wait for each row; pipeline.c shows the asynchronous ones.
  */
 #define _POSIX_C_SOURCE 200809L

@@ -3,6 +3,8 @@
  *
  *   pipeline [--connectstring S] [--rows N] [--in-flight N] [--threads N]
  *
+ * Without a connectstring, and without NDB_CONNECTSTRING, it runs on data nodes inside itself.
+ *
  * Each thread has a connection of its own and its part of the rows. A connection has slots: each is one
  * transaction with one query, and as many are in flight as there are slots. A query's callback closes its
  * transaction and starts the next one in the same slot; the thread itself only flushes: it sends what the

@@ -551,6 +551,13 @@ typedef struct IC_APID_CONNECTION IC_APID_CONNECTION;
 typedef struct IC_APID_GLOBAL IC_APID_GLOBAL;
 
 /**
+ * Embedded data nodes: a set of data nodes and their management server inside this process, in memory, on
+ * loopback sockets. For first runs and for tests; what they hold is gone when they stop. Several sets can run
+ * at once. All that begins with ic_embedded_ is missing from a library built without its feature "embedded".
+ */
+typedef struct IC_EMBEDDED_CLUSTER IC_EMBEDDED_CLUSTER;
+
+/**
  * A mapping of columns of one table to places in a C struct. Shared by all threads of the program.
  */
 typedef struct IC_RECORD IC_RECORD;
@@ -827,6 +834,36 @@ typedef struct IC_READ_KEY_ARGS {
    */
   void *user_ref;
 } IC_READ_KEY_ARGS;
+
+/**
+ * How embedded data nodes are started.
+ */
+typedef struct IC_EMBEDDED_ARGS {
+  /**
+   * Size of the struct in bytes, as the caller knows it.
+   */
+  size_t size;
+  /**
+   * Data nodes, 1 to 48. Their ids are 1 and up.
+   */
+  uint32_t nodes;
+  /**
+   * Copies of each row, 1 to 4; it must divide the number of nodes.
+   */
+  uint32_t replicas;
+  /**
+   * Decides what real nodes leave to chance, as the order in which rows come.
+   */
+  uint64_t seed;
+  /**
+   * The management server's port; 0: any that is free.
+   */
+  uint32_t port;
+  /**
+   * Milliseconds that an operation waits for a lock before it fails with 266; at least 1.
+   */
+  uint32_t lock_timeout_ms;
+} IC_EMBEDDED_ARGS;
 
 #ifdef __cplusplus
 extern "C" {
@@ -1394,6 +1431,152 @@ int32_t ic_apid_conn_read_key_sync(struct IC_APID_CONNECTION *conn,
                                    IC_QUERY_ID query,
                                    const struct IC_READ_KEY_ARGS *args,
                                    uint32_t wait_ms);
+
+/**
+ * Sets start arguments to their defaults: 2 data nodes, 2 replicas, seed 0, any port, 1200 ms for a lock.
+ * args: NULL does nothing. size: sizeof *args.
+ * Threads: any; blocks never. Missing without the feature "embedded".
+ */
+void ic_embedded_args_init(struct IC_EMBEDDED_ARGS *args,
+                           size_t size);
+
+/**
+ * Starts a set of embedded data nodes; when it returns, clients can connect. Each node is a thread, and so is the
+ * management server, with one more for each of its sessions.
+ * args: NULL for all defaults. cluster: not NULL; receives the handle, to be freed with ic_embedded_stop.
+ * Threads: any; blocks for some milliseconds.
+ * Returns 0; -1 for arguments that do not fit, -2 if a socket or a thread could not be had. ic_embedded_error_text
+ * says more. Missing without the feature "embedded".
+ */
+int32_t ic_embedded_start(const struct IC_EMBEDDED_ARGS *args,
+                          struct IC_EMBEDDED_CLUSTER **cluster);
+
+/**
+ * Why this thread's last failed ic_embedded_start failed, for a person.
+ * Threads: any; blocks never.
+ * Returns the text, empty if there is none; valid until this thread's next ic_embedded_start. Missing without the
+ * feature "embedded".
+ */
+const char *ic_embedded_error_text(void);
+
+/**
+ * What ic_apid_global_connect needs to find the nodes.
+ * cluster: not NULL.
+ * Threads: any; blocks never.
+ * Returns the connectstring, valid as long as the handle; NULL for something else than a handle of embedded nodes, and
+ * in a forked child.
+ */
+const char *ic_embedded_connectstring(const struct IC_EMBEDDED_CLUSTER *cluster);
+
+/**
+ * Stops all nodes and frees the handle. Clients that are connected lose their links, as when real nodes end; they
+ * may be disconnected before or after.
+ * cluster: NULL does nothing.
+ * Threads: any, but no other may use the handle; blocks until the nodes' threads have ended.
+ * Returns 0; -1 for something else than a handle of embedded nodes, -25 in a forked child.
+ */
+int32_t ic_embedded_stop(struct IC_EMBEDDED_CLUSTER *cluster);
+
+/**
+ * Ends a node as a crash does: its links close, its rows are gone. When a node group has lost its last node, all
+ * others end too. Nothing happens if it is down already.
+ * cluster: not NULL. node_id: of the node.
+ * Threads: any; blocks until the node has ended.
+ * Returns 0, -1 or -25.
+ */
+int32_t ic_embedded_kill_node(struct IC_EMBEDDED_CLUSTER *cluster,
+                              uint32_t node_id);
+
+/**
+ * Starts a node that was killed: it copies its rows from the others and joins them. If none is left, all begin anew,
+ * without tables. Nothing happens if it runs.
+ * cluster: not NULL. node_id: of the node.
+ * Threads: any; does not wait until the node takes work: ic_apid_global_wait_usable does.
+ * Returns 0, -1, -2 if a socket or a thread could not be had, or -25.
+ */
+int32_t ic_embedded_restart_node(struct IC_EMBEDDED_CLUSTER *cluster,
+                                 uint32_t node_id);
+
+/**
+ * Drops a node's link to a client, or its links to all: all nodes then expel whom it concerns, as real ones do.
+ * cluster: not NULL. node_id: of the node. client_id: a client's node id; 0: all clients. fault: NULL, or receives a
+ * number for ic_embedded_fault_consumed.
+ * Threads: any; blocks never, the node does it soon.
+ * Returns 0, -1 or -25.
+ */
+int32_t ic_embedded_drop_link(struct IC_EMBEDDED_CLUSTER *cluster,
+                              uint32_t node_id,
+                              uint32_t client_id,
+                              uint32_t *fault);
+
+/**
+ * Has a node send garbage to its clients, then close their links.
+ * cluster: not NULL. node_id: of the node. fault: NULL, or receives a number for ic_embedded_fault_consumed.
+ * Threads: any; blocks never, the node does it soon.
+ * Returns 0, -1 or -25.
+ */
+int32_t ic_embedded_send_garbage(struct IC_EMBEDDED_CLUSTER *cluster,
+                                 uint32_t node_id,
+                                 uint32_t *fault);
+
+/**
+ * Has a node send nothing for some time.
+ * cluster: not NULL. node_id: of the node. ms: for how long from now. fault: NULL, or receives a number for
+ * ic_embedded_fault_consumed, which is true once a reply has waited.
+ * Threads: any; blocks never.
+ * Returns 0, -1 or -25.
+ */
+int32_t ic_embedded_stall(struct IC_EMBEDDED_CLUSTER *cluster,
+                          uint32_t node_id,
+                          uint32_t ms,
+                          uint32_t *fault);
+
+/**
+ * Has a node hold back each of its replies for some time, until it is told otherwise.
+ * cluster: not NULL. node_id: of the node. ms: for how long; 0 ends it. fault: NULL, or receives a number for
+ * ic_embedded_fault_consumed, which is true once a reply was held back.
+ * Threads: any; blocks never.
+ * Returns 0, -1 or -25.
+ */
+int32_t ic_embedded_delay(struct IC_EMBEDDED_CLUSTER *cluster,
+                          uint32_t node_id,
+                          uint32_t ms,
+                          uint32_t *fault);
+
+/**
+ * Has one operation fail. Replaces what was asked of the node before and has not happened yet.
+ * cluster: not NULL. node_id: of the node that coordinates the operation. nth: which one, counted from now; 1 is the
+ * next. code: with which error.
+ * fault: NULL, or receives a number for ic_embedded_fault_consumed.
+ * Threads: any; blocks never.
+ * Returns 0, -1 or -25.
+ */
+int32_t ic_embedded_fail_operation(struct IC_EMBEDDED_CLUSTER *cluster,
+                                   uint32_t node_id,
+                                   uint32_t nth,
+                                   int32_t code,
+                                   uint32_t *fault);
+
+/**
+ * Has the management server refuse the next requests for a node id.
+ * cluster: not NULL. count: how many; 0 ends it. fault: NULL, or receives a number for ic_embedded_fault_consumed, which
+ * is true once one was refused.
+ * Threads: any; blocks never.
+ * Returns 0, -1 or -25.
+ */
+int32_t ic_embedded_refuse_node_ids(struct IC_EMBEDDED_CLUSTER *cluster,
+                                    uint32_t count,
+                                    uint32_t *fault);
+
+/**
+ * Whether a fault that was asked for has happened.
+ * cluster: not NULL. fault: its number.
+ * Threads: any; blocks never.
+ * Returns true if so; false also for a number that no fault has, for something else than a handle of embedded nodes, and
+ * in a forked child.
+ */
+bool ic_embedded_fault_consumed(const struct IC_EMBEDDED_CLUSTER *cluster,
+                                uint32_t fault);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -5,10 +5,13 @@
 //!
 //! - [`args`]: argument structs that begin with their size, and their constants;
 //! - [`handle`]: how handles reach C and come back;
-//! - [`global`], [`connection`], [`table`], [`record`], [`errors`]: the functions, by the object they are about.
+//! - [`global`], [`connection`], [`table`], [`record`], [`errors`]: the functions, by the object they are about;
+//! - `embedded`: data nodes in this process, if the feature of this name is there.
 
 pub mod args;
 pub mod connection;
+#[cfg(feature = "embedded")]
+pub mod embedded;
 pub mod errors;
 pub mod global;
 pub mod handle;

@@ -31,7 +31,8 @@ impl Client {
     pub fn new(cluster: Arc<Cluster>) -> Result<Self, Error> {
         let port = cluster.ports.open();
         let port = port.ok_or_else(|| Error::new(own::TOO_MANY_IN_FLIGHT, "too many ports are open"))?;
-        let exchange = PortExchange { cluster, port, pages: Vec::new(), received: VecDeque::new(), next: 0 };
+        let (pages, received, asked) = (Vec::new(), VecDeque::new(), None);
+        let exchange = PortExchange { cluster, port, pages, received, asked, next: 0 };
         Ok(Client { dictionary: Dictionary::new(), exchange, seen: (0, 0) })
     }
 
@@ -77,7 +78,11 @@ struct PortExchange {
     cluster: Arc<Cluster>,
     port: Port,
     pages: Vec<Page>,
-    received: VecDeque<Received>,
+    /// What came, and by which generation of its node's link.
+    received: VecDeque<(u32, Received)>,
+    /// The node that was asked last, and the generation of its link then. The loss of an earlier generation may
+    /// still wait in the port: nobody took it while there was nothing to ask.
+    asked: Option<(NodeId, u32)>,
     /// Where the order of nodes to try begins.
     next: usize,
 }
@@ -103,7 +108,7 @@ impl PortExchange {
             match &page.content {
                 Content::LinkLost => {
                     self.port.forget_fragments(node);
-                    self.received.push_back(Received::NodeLost(node));
+                    self.received.push_back((page.generation, Received::NodeLost(node)));
                 }
                 Content::Signals(words) => {
                     let block = self.port.block();
@@ -112,9 +117,9 @@ impl PortExchange {
                         words,
                         |receiver, _| receiver == block,
                         |part| {
-                            received.extend(
-                                port.assemble(node, &part).map(|whole| Received::Signal(node, whole)),
-                            );
+                            let whole = port.assemble(node, &part);
+                            let signal = whole.map(|whole| (page.generation, Received::Signal(node, whole)));
+                            received.extend(signal);
                         },
                     );
                     if let (Err(_), Some(lost)) = (read, self.cluster.node(node)) {
@@ -145,13 +150,21 @@ impl Exchange for PortExchange {
         self.next = self.next.wrapping_add(1);
         let node = self.cluster.node(node).ok_or(ndb::CLUSTER_FAILURE)?;
         let generation = node.usable().ok_or(ndb::WAIT_NODE_FAILURE)?;
+        self.asked = Some((node.id, generation));
         node.sender.send(generation, words, None).map(drop).map_err(|_| ndb::WAIT_NODE_FAILURE)
     }
 
     fn receive(&mut self, deadline: Instant) -> Received {
         loop {
-            if let Some(received) = self.received.pop_front() {
-                return received;
+            if let Some((generation, received)) = self.received.pop_front() {
+                match received {
+                    Received::NodeLost(node)
+                        if self.asked.is_some_and(|at| at.0 == node && at.1 != generation) =>
+                    {
+                        continue;
+                    }
+                    _ => return received,
+                }
             }
             if self.cluster.stopping() {
                 return Received::Stopped;

@@ -128,6 +128,25 @@ static void queries_and_transactions(void)
   GIVES(INVALID, ic_apid_conn_read_key_sync, (NULL, 0, NULL, 0));
 }
 
+static void embedded_nodes(void)
+{
+  DOES_NOTHING(ic_embedded_args_init, (NULL, 0));
+  GIVES(INVALID, ic_embedded_start, (NULL, NULL));
+  take((address)ic_embedded_error_text, "ic_embedded_error_text");
+  check(*ic_embedded_error_text() == '\0', "no error text of embedded nodes");
+  GIVES((const char *)NULL, ic_embedded_connectstring, (NULL));
+  GIVES(0, ic_embedded_stop, (NULL));
+  GIVES(INVALID, ic_embedded_kill_node, (NULL, 0));
+  GIVES(INVALID, ic_embedded_restart_node, (NULL, 0));
+  GIVES(INVALID, ic_embedded_drop_link, (NULL, 0, 0, NULL));
+  GIVES(INVALID, ic_embedded_send_garbage, (NULL, 0, NULL));
+  GIVES(INVALID, ic_embedded_stall, (NULL, 0, 0, NULL));
+  GIVES(INVALID, ic_embedded_delay, (NULL, 0, 0, NULL));
+  GIVES(INVALID, ic_embedded_fail_operation, (NULL, 0, 0, 0, NULL));
+  GIVES(INVALID, ic_embedded_refuse_node_ids, (NULL, 0, NULL));
+  GIVES(false, ic_embedded_fault_consumed, (NULL, 0));
+}
+
 /* What a handle that is not connected answers. */
 static void not_connected(void)
 {
@@ -155,6 +174,7 @@ int main(void)
   tables_and_records();
   connections();
   queries_and_transactions();
+  embedded_nodes();
   not_connected();
   return 0;
 }

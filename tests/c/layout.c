@@ -77,6 +77,14 @@ AT(IC_STATISTICS, signals, 72);
 AT(IC_STATISTICS, late_replies, 80);
 AT(IC_STATISTICS, wakeups, 88);
 
+SIZE(IC_EMBEDDED_ARGS, 32);
+AT(IC_EMBEDDED_ARGS, size, 0);
+AT(IC_EMBEDDED_ARGS, nodes, 8);
+AT(IC_EMBEDDED_ARGS, replicas, 12);
+AT(IC_EMBEDDED_ARGS, seed, 16);
+AT(IC_EMBEDDED_ARGS, port, 24);
+AT(IC_EMBEDDED_ARGS, lock_timeout_ms, 28);
+
 /* The write arguments of a later version. */
 struct newer {
   IC_WRITE_KEY_ARGS known;

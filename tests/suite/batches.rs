@@ -5,8 +5,7 @@ use iclaustron::wire::transaction::{LockMode, WriteKind};
 
 use crate::kit::{ABORT, TestTable, User, until};
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_batch_of_ten_is_confirmed_in_pieces_and_committed_later);
 fn a_batch_of_ten_is_confirmed_in_pieces_and_committed_later() {
     let table = TestTable::numbers("batch_ten");
     let (mut user, mut other) = (User::new(), User::new());
@@ -31,8 +30,7 @@ fn a_batch_of_ten_is_confirmed_in_pieces_and_committed_later() {
     assert_eq!(user.done.len(), 10);
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(many_transactions_in_one_send);
 fn many_transactions_in_one_send() {
     let table = TestTable::numbers("batch_sends");
     let mut user = User::new();
@@ -57,8 +55,7 @@ fn many_transactions_in_one_send() {
     }
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(no_query_completes_before_the_outcome_of_a_riding_commit);
 fn no_query_completes_before_the_outcome_of_a_riding_commit() {
     let table = TestTable::numbers("batch_riding");
     let (mut user, mut holder) = (User::new(), User::new());
@@ -88,8 +85,7 @@ fn no_query_completes_before_the_outcome_of_a_riding_commit() {
     assert!((0..10).all(|key| user.look(&table, key) == Ok(key + 1)));
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_rollback_undoes_good_pieces);
 fn a_rollback_undoes_good_pieces() {
     let table = TestTable::numbers("batch_undone");
     let mut user = User::new();
@@ -104,8 +100,7 @@ fn a_rollback_undoes_good_pieces() {
     assert_eq!(found, [Err(626), Err(626), Err(626), Err(626), Err(626), Ok(60), Err(626)]);
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_time_out_after_good_pieces_fails_all_of_a_riding_commit);
 fn a_time_out_after_good_pieces_fails_all_of_a_riding_commit() {
     let table = TestTable::numbers("batch_late_failure");
     let (mut user, mut holder) = (User::new(), User::new());
@@ -125,8 +120,7 @@ fn a_time_out_after_good_pieces_fails_all_of_a_riding_commit() {
     assert!((0..7).all(|key| user.look(&table, key) == Ok(10 * key)));
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(batches_of_one_transaction_follow_each_other);
 fn batches_of_one_transaction_follow_each_other() {
     let table = TestTable::numbers("batch_several");
     let mut user = User::new();
@@ -145,8 +139,7 @@ fn batches_of_one_transaction_follow_each_other() {
     assert!((0..4).all(|key| user.look(&table, key) == Ok(400 + key)));
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_batch_defined_while_another_is_out_is_held_back_and_done_in_order);
 fn a_batch_defined_while_another_is_out_is_held_back_and_done_in_order() {
     let table = TestTable::numbers("batch_held_back");
     let (mut user, mut holder) = (User::new(), User::new());
@@ -179,8 +172,7 @@ fn a_batch_defined_while_another_is_out_is_held_back_and_done_in_order() {
     assert_eq!((user.look(&table, 1), user.look(&table, 2)), (Ok(112), Ok(222)));
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_commit_asked_for_while_a_batch_is_out_follows_it);
 fn a_commit_asked_for_while_a_batch_is_out_follows_it() {
     let table = TestTable::numbers("batch_commit_waits");
     let mut user = User::new();
@@ -202,8 +194,7 @@ fn a_commit_asked_for_while_a_batch_is_out_follows_it() {
     }
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(start_transaction_never_waits);
 fn start_transaction_never_waits() {
     let table = TestTable::numbers("batch_starts");
     let mut user = User::new();

@@ -1,43 +1,71 @@
-//! The cluster under test, one per test process, and the process's connection to it.
+//! The clusters under test, one of each kind per test process, and the process's connections to them.
 //!
 //! | environment | |
 //! |---|---|
-//! | `IC_TEST_CONNECTSTRING` | use this running cluster, start none |
 //! | `IC_TEST_NODES` | data nodes to start, two replicas of everything (2) |
-//! | `IC_TEST_THREADS` | threads of each: 8 gives four storage instances, 12 two coordinators as well (2) |
+//! | `IC_TEST_SEED` | decides what embedded nodes leave to chance (random; printed when they start) |
 //!
-//! Statics are not dropped at the end of a process, and a process that is killed drops nothing at all. So the
-//! cluster's end is left to a warden: a child that waits for the end of a pipe of which only this process has
-//! the other end, then stops whatever runs in the cluster's directory, and removes it.
+//! See [`crate::real`] for what else real ones heed. Each test runs once on each kind: a thread knows on which.
 
-use std::process::{Child, Command, Stdio};
+use std::cell::Cell;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, OnceLock};
 
 use iclaustron::cluster::{Cluster, Options};
-use iclaustron::tools::ndb_cluster::{self, NdbCluster};
-use iclaustron::wire::NodeId;
+use iclaustron::embedded::{self, EmbeddedCluster};
 
-/// The highest node id there can be; a cluster started here has a place for it.
-pub const HIGHEST_NODE_ID: NodeId = 255;
+use crate::real;
 
-struct Started {
-    cluster: NdbCluster,
-    /// Ends when its standard input does.
-    _warden: Child,
+/// What kind of data nodes there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nodes {
+    Embedded,
+    Real,
+}
+
+thread_local!(static NODES: Cell<Option<Nodes>> = const { Cell::new(None) });
+
+/// Makes a test of a function: one on embedded nodes, one on real ones. Stands before the function.
+macro_rules! node_test {
+    ($name:ident) => {
+        mod $name {
+            #[test]
+            fn on_embedded_nodes() {
+                crate::cluster::on(crate::cluster::Nodes::Embedded, super::$name);
+            }
+
+            #[test]
+            #[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+            fn on_real_nodes() {
+                crate::cluster::on(crate::cluster::Nodes::Real, super::$name);
+            }
+        }
+    };
+}
+
+/// Runs something on nodes of a kind.
+pub fn on<R>(nodes: Nodes, body: impl FnOnce() -> R) -> R {
+    NODES.set(Some(nodes));
+    body()
+}
+
+/// On which nodes this thread's test runs.
+pub fn nodes() -> Nodes {
+    NODES.get().expect("a thread of a test tells its own threads on which nodes they run")
 }
 
 /// What finds the cluster.
 pub fn connectstring() -> String {
-    match std::env::var("IC_TEST_CONNECTSTRING") {
-        Ok(given) if !given.is_empty() => given,
-        _ => started().cluster.connectstring(),
+    match nodes() {
+        Nodes::Embedded => embedded().connectstring(),
+        Nodes::Real => real::connectstring(),
     }
 }
 
 /// The process's own place in the cluster, shared by all tests that do not leave it.
 pub fn joined() -> Arc<Cluster> {
-    static JOINED: OnceLock<Arc<Cluster>> = OnceLock::new();
-    JOINED.get_or_init(|| join(&Options::default())).clone()
+    static JOINED: [OnceLock<Arc<Cluster>>; 2] = [const { OnceLock::new() }; 2];
+    JOINED[nodes() as usize].get_or_init(|| join(&Options::default())).clone()
 }
 
 /// One more place in the cluster.
@@ -48,36 +76,25 @@ pub fn join(options: &Options) -> Arc<Cluster> {
     cluster
 }
 
-fn started() -> &'static Started {
-    static STARTED: OnceLock<Result<Started, String>> = OnceLock::new();
-    STARTED.get_or_init(start).as_ref().unwrap_or_else(|error| panic!("{error}"))
+/// A number that the environment can give.
+pub fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
-fn start() -> Result<Started, String> {
-    let dir =
-        tempfile::Builder::new().prefix("ic-suite-").tempdir().map_err(|error| error.to_string())?.keep();
-    let number = |name, default| match std::env::var(name) {
-        Ok(text) => text.parse().map_err(|_| format!("{name} is no number: {text}")),
-        Err(_) => Ok(default),
-    };
-    // The last lines of the data nodes' section: after them another section may begin.
-    let highest = ["[api]".into(), format!("NodeId={HIGHEST_NODE_ID}"), "HostName=127.0.0.1".into()];
-    let options = ndb_cluster::Options {
-        nodes: number("IC_TEST_NODES", 2)?,
-        threads: number("IC_TEST_THREADS", 2)?,
-        extra: highest.to_vec(),
-        ..ndb_cluster::Options::new(&dir)
-    };
-    // First the warden, so that nothing is started that nobody would end.
-    let warden = Command::new("sh")
-        .args(["-c", r#"read end; "$1" stop "$2"; rm -rf "$2""#, "warden"])
-        .arg(env!("CARGO_BIN_EXE_ic_cluster"))
-        .arg(&dir)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| format!("the warden: {error}"))?;
-    let cluster = NdbCluster::start(options).map_err(|error| error.to_string())?;
-    Ok(Started { cluster, _warden: warden })
+fn embedded() -> &'static EmbeddedCluster {
+    static STARTED: OnceLock<EmbeddedCluster> = OnceLock::new();
+    STARTED.get_or_init(|| {
+        let seed = number("IC_TEST_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
+        // Not through the test harness, which keeps what passing tests print.
+        use std::io::Write;
+        let _ = writeln!(std::io::stderr(), "embedded nodes: IC_TEST_SEED={seed}");
+        let options = embedded::Options {
+            nodes: number("IC_TEST_NODES").unwrap_or(2) as u16,
+            seed,
+            api_slots: 200,
+            ..embedded::Options::default()
+        };
+        EmbeddedCluster::start(options).expect("embedded nodes")
+    })
 }

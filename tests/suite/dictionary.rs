@@ -21,8 +21,7 @@ fn lists(dictionary: &mut Client, name: &str) -> bool {
     listed.iter().any(|table| table.database == DATABASE.as_bytes() && table.name == name.as_bytes())
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_table_comes_and_goes);
 fn a_table_comes_and_goes() {
     let mut dictionary = client();
     let new = numbers("dict_life");
@@ -48,8 +47,7 @@ fn a_table_comes_and_goes() {
     assert!(twice.text.contains("suite/def/dict_life"), "{}", twice.text);
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_definition_says_what_was_asked_for);
 fn a_definition_says_what_was_asked_for() {
     let columns = vec![
         key_column("a", ColumnType::Unsigned),
@@ -82,8 +80,7 @@ fn a_definition_says_what_was_asked_for() {
     assert_eq!(table.hash_map.as_ref().unwrap().buckets.len(), 3840);
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_definition_in_several_fragments);
 fn a_definition_in_several_fragments() {
     let name = |at| format!("column_of_the_large_table_{at}");
     let mut columns = vec![key_column("id", ColumnType::Unsigned)];
@@ -111,8 +108,7 @@ fn a_definition_in_several_fragments() {
     assert!((1..512u32).all(|at| number(&user.row(read)[4 * at as usize..][..4]) == at));
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_list_in_several_fragments);
 fn a_list_in_several_fragments() {
     let long = "list".repeat(27);
     let names: Vec<_> = (0..40).map(|at| format!("{long}_{at:02}")).collect();
@@ -128,8 +124,7 @@ fn a_list_in_several_fragments() {
     assert!(!listed.iter().any(|table| table.name.starts_with(long.as_bytes())));
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_table_dropped_under_our_feet);
 fn a_table_dropped_under_our_feet() {
     let table = TestTable::numbers("dict_dropped");
     let mut user = User::new();
@@ -148,8 +143,7 @@ fn a_table_dropped_under_our_feet() {
     assert_eq!(other.open(DATABASE, "dict_dropped").unwrap_err().code, 723, "the cache was dropped");
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_table_dropped_and_made_anew_under_our_feet);
 fn a_table_dropped_and_made_anew_under_our_feet() {
     let old = TestTable::numbers("dict_anew");
     let mut user = User::new();
@@ -178,8 +172,7 @@ fn a_table_dropped_and_made_anew_under_our_feet() {
     assert_eq!(mixed, Err(own::RECORD_MISMATCH), "a record of the old table");
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(names_that_can_be_none);
 fn names_that_can_be_none() {
     let mut dictionary = client();
     // Too long as the table's name, and as the database's.
@@ -198,8 +191,7 @@ fn names_that_can_be_none() {
     assert_eq!(dictionary.open(DATABASE, "dict_names").unwrap_err().code, 723, "nothing was made");
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(names_of_exact_bytes);
 fn names_of_exact_bytes() {
     let longest = "n".repeat(MAX_INTERNAL_NAME - "suite/def/".len());
     for name in ["Über Tabelle 中", "with/slash", "a", "#sql$", "NDB$x", &longest] {
@@ -217,19 +209,20 @@ fn names_of_exact_bytes() {
     }
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(several_clients_change_the_dictionary_at_once);
 fn several_clients_change_the_dictionary_at_once() {
+    let nodes = cluster::nodes();
+    let work = |thread| {
+        for round in 0..3 {
+            let table = TestTable::numbers(&format!("dict_crowd_{thread}_{round}"));
+            let mut user = User::new();
+            user.fill(&table, [1]);
+            assert_eq!(user.look(&table, 1), Ok(10));
+        }
+    };
     std::thread::scope(|scope| {
         for thread in 0..3 {
-            scope.spawn(move || {
-                for round in 0..3 {
-                    let table = TestTable::numbers(&format!("dict_crowd_{thread}_{round}"));
-                    let mut user = User::new();
-                    user.fill(&table, [1]);
-                    assert_eq!(user.look(&table, 1), Ok(10));
-                }
-            });
+            scope.spawn(move || cluster::on(nodes, || work(thread)));
         }
     });
 }

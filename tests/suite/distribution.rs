@@ -165,8 +165,7 @@ fn keys(kinds: &[ColumnType]) -> Vec<NewColumn> {
     kinds.iter().enumerate().map(key).collect()
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(of_whole_numbers);
 fn of_whole_numbers() {
     use ColumnType::*;
     hints_are_right("dist_unsigned", keys(&[Unsigned]));
@@ -179,8 +178,7 @@ fn of_whole_numbers() {
     );
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(of_other_numbers_and_times);
 fn of_other_numbers_and_times() {
     use ColumnType::*;
     hints_are_right(
@@ -193,8 +191,7 @@ fn of_other_numbers_and_times() {
     );
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(of_bytes);
 fn of_bytes() {
     use ColumnType::*;
     hints_are_right("dist_binary", keys(&[Binary]));
@@ -221,38 +218,32 @@ fn of_collation(charset: u32) {
     );
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(of_text_in_latin1_bin);
 fn of_text_in_latin1_bin() {
     of_collation(47);
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(of_text_in_binary);
 fn of_text_in_binary() {
     of_collation(63);
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(of_text_in_utf8mb4_bin);
 fn of_text_in_utf8mb4_bin() {
     of_collation(46);
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(of_text_in_utf8mb3_bin);
 fn of_text_in_utf8mb3_bin() {
     of_collation(83);
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(of_text_in_utf8mb4_0900_bin);
 fn of_text_in_utf8mb4_0900_bin() {
     of_collation(309);
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(of_many_columns);
 fn of_many_columns() {
     use ColumnType::*;
     let some = [Unsigned, Varchar, Smallint, Char, Bigint, Varbinary, Tinyint, Datetime2];
@@ -262,8 +253,7 @@ fn of_many_columns() {
     }
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(of_a_distribution_key_that_is_a_part_of_the_primary_key);
 fn of_a_distribution_key_that_is_a_part_of_the_primary_key() {
     use ColumnType::*;
     let kinds = [Unsigned, Varchar, Bigint, Char, Smallint];
@@ -277,8 +267,7 @@ fn of_a_distribution_key_that_is_a_part_of_the_primary_key() {
     }
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(of_every_number_of_fragments);
 fn of_every_number_of_fragments() {
     use Partitioning::*;
     let ways = [ForRpByLdm, ForRaByLdm, ForRpByNode, ForRaByNode, ForRaByLdmX2, ForRaByLdmX3, ForRaByLdmX4];
@@ -300,8 +289,7 @@ fn of_every_number_of_fragments() {
     }
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(collations_that_cannot_be_computed_give_no_hint_and_the_right_row);
 fn collations_that_cannot_be_computed_give_no_hint_and_the_right_row() {
     for (charset, kind) in [(8, ColumnType::Varchar), (255, ColumnType::Varchar), (8, ColumnType::Char)] {
         let key = NewColumn { charset, length: 24, ..key_column("k", kind) };

@@ -307,6 +307,15 @@ impl User {
     }
 }
 
+impl Drop for User {
+    /// Gives the coordinator records back, of which a node has not many.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.connection.finish(PATIENCE);
+        }
+    }
+}
+
 pub fn number(bytes: &[u8]) -> u32 {
     u32::from_le_bytes(bytes.try_into().unwrap())
 }

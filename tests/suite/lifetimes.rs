@@ -10,8 +10,7 @@ use iclaustron::wire::transaction::{LockMode, WriteKind};
 use crate::cluster;
 use crate::kit::{ABORT, TestTable, User};
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(giving_up_a_connection_completes_each_operation_once);
 fn giving_up_a_connection_completes_each_operation_once() {
     let table = TestTable::numbers("life_finish");
     for sent in [true, false] {
@@ -64,8 +63,7 @@ fn giving_up_a_connection_completes_each_operation_once() {
     }
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(leaving_the_cluster_completes_what_is_in_flight);
 fn leaving_the_cluster_completes_what_is_in_flight() {
     let table = TestTable::numbers("life_disconnect");
     let joined = cluster::join(&Options::default());
@@ -112,8 +110,7 @@ fn leaving_the_cluster_completes_what_is_in_flight() {
     assert_eq!(holder.look(&table, 2), Err(626));
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(handles_of_other_connections_and_of_the_past_are_refused);
 fn handles_of_other_connections_and_of_the_past_are_refused() {
     let table = TestTable::numbers("life_handles");
     let (mut user, mut other) = (User::new(), User::new());
@@ -137,8 +134,7 @@ fn handles_of_other_connections_and_of_the_past_are_refused() {
     assert_eq!(user.connection.statistics().defined, 1);
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(completions_without_a_callback_wait_on_the_executed_list);
 fn completions_without_a_callback_wait_on_the_executed_list() {
     let table = TestTable::numbers("life_executed");
     let mut user = User::new();

@@ -15,8 +15,7 @@ const MODES: [LockMode; 6] = [
     LockMode::Exclusive(IGNORE),
 ];
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(every_kind_of_write_does_what_it_says);
 fn every_kind_of_write_does_what_it_says() {
     let table = TestTable::numbers("op_writes");
     let mut user = User::new();
@@ -40,8 +39,7 @@ fn every_kind_of_write_does_what_it_says() {
     assert_eq!(one(WriteKind::Delete, 3, 300), ((626, false), 626, Err(626)));
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(every_way_to_read_gives_the_row);
 fn every_way_to_read_gives_the_row() {
     let table = TestTable::numbers("op_reads");
     let mut user = User::new();
@@ -60,8 +58,7 @@ fn every_way_to_read_gives_the_row() {
     }
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_missing_row_is_626_to_every_way_to_read);
 fn a_missing_row_is_626_to_every_way_to_read() {
     let table = TestTable::numbers("op_missing");
     let mut user = User::new();
@@ -118,8 +115,7 @@ fn between_inserts(
     (user.errors(&queries), end, there)
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(abort_on_error_fails_all_and_ignore_error_only_the_one);
 fn abort_on_error_fails_all_and_ignore_error_only_the_one() {
     let table = TestTable::numbers("op_abort_options");
     let mut user = User::new();
@@ -139,8 +135,7 @@ fn abort_on_error_fails_all_and_ignore_error_only_the_one() {
     assert_eq!(user.look(&table, 1), Ok(10), "the row that was there");
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(nothing_can_be_defined_in_a_transaction_that_failed);
 fn nothing_can_be_defined_in_a_transaction_that_failed() {
     let table = TestTable::numbers("op_failed");
     let mut user = User::new();
@@ -161,8 +156,7 @@ fn nothing_can_be_defined_in_a_transaction_that_failed() {
     assert_eq!(user.commit_and_end(again), (0, true), "the query serves on");
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_transaction_sees_its_own_uncommitted_rows);
 fn a_transaction_sees_its_own_uncommitted_rows() {
     let table = TestTable::numbers("op_own_writes");
     let (mut user, mut other) = (User::new(), User::new());

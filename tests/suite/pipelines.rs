@@ -134,15 +134,17 @@ impl<'a> Pipeline<'a> {
     }
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(each_accepted_operation_completes_exactly_once);
 fn each_accepted_operation_completes_exactly_once() {
     const OPERATIONS: u64 = 5000;
     let table = TestTable::numbers("pipe_mixed");
+    let nodes = cluster::nodes();
     std::thread::scope(|scope| {
         let table = &table;
         let threads: Vec<_> = (0..THREADS)
-            .map(|thread| scope.spawn(move || Pipeline::new(table, thread).run(OPERATIONS)))
+            .map(|thread| {
+                scope.spawn(move || cluster::on(nodes, || Pipeline::new(table, thread).run(OPERATIONS)))
+            })
             .collect();
         for thread in threads {
             let (statistics, completions) = thread.join().unwrap();
@@ -154,8 +156,7 @@ fn each_accepted_operation_completes_exactly_once() {
     });
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(twenty_thousand_writes_leave_nothing_late);
 fn twenty_thousand_writes_leave_nothing_late() {
     let table = TestTable::numbers("pipe_writes");
     let mut user = User::new();
@@ -181,8 +182,7 @@ fn twenty_thousand_writes_leave_nothing_late() {
     assert_eq!((statistics.late_replies, statistics.failed), (0, 0));
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(coordinator_records_are_used_again);
 fn coordinator_records_are_used_again() {
     let table = TestTable::numbers("pipe_records");
     let mut user = User::new();

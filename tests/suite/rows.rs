@@ -57,8 +57,7 @@ fn all_types(name: &str) -> NewTable {
     NewTable::new(DATABASE, name, columns)
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(every_type_in_a_table_of_128_columns);
 fn every_type_in_a_table_of_128_columns() {
     let table = TestTable::create(all_types("rows_all_types"));
     assert_eq!(table.table.columns.len(), 128);
@@ -100,8 +99,7 @@ fn scattered(table: &TestTable, random: &mut Random) -> Arc<Record> {
     Arc::new(Record::new(&table.table, end + 5, &specs).unwrap())
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(layouts_of_some_columns_in_another_order_with_gaps);
 fn layouts_of_some_columns_in_another_order_with_gaps() {
     let table = TestTable::create(all_types("rows_layouts"));
     let mut user = User::new();
@@ -144,8 +142,7 @@ fn layouts_of_some_columns_in_another_order_with_gaps() {
     }
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(values_of_full_length_and_none);
 fn values_of_full_length_and_none() {
     let mut columns = vec![key_column("id", ColumnType::Unsigned)];
     let sized = |name: &str, kind, length| NewColumn {
@@ -191,8 +188,7 @@ fn values_of_full_length_and_none() {
     assert_eq!(user.connection.define(query, transaction, write, true, ()), Err(own::VALUE_TOO_LONG));
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(columns_whose_names_begin_alike);
 fn columns_whose_names_begin_alike() {
     let names = ["abc", "a", "ab", "b", "A"];
     let mut columns = vec![key_column("k", ColumnType::Unsigned)];
@@ -212,8 +208,7 @@ fn columns_whose_names_begin_alike() {
     }
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(null_and_not_null);
 fn null_and_not_null() {
     let nullable = |name: &str, kind| NewColumn { nullable: true, ..column_of(name, kind, 0) };
     let columns = vec![
@@ -257,8 +252,7 @@ fn null_and_not_null() {
     assert_eq!(found, [9, 0, 0, 0, 0xff]);
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(an_insert_without_a_not_null_column_is_839);
 fn an_insert_without_a_not_null_column_is_839() {
     let columns = ["k", "m", "d"].map(|name| match name {
         "k" => key_column(name, ColumnType::Unsigned),
@@ -286,8 +280,7 @@ fn an_insert_without_a_not_null_column_is_839() {
     assert_eq!(found[table.at("m")], 5u32.to_le_bytes());
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(the_largest_rows);
 fn the_largest_rows() {
     // 1 + 7500 words less one for the key.
     let long = |name: &str, length| NewColumn { length, ..column(name, ColumnType::Longvarbinary) };
@@ -375,8 +368,7 @@ fn keys_come_back(name: &str, keys: Vec<NewColumn>, count: usize) {
     }
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_key_of_1023_words);
 fn a_key_of_1023_words() {
     let long = NewColumn { length: 4090, ..key_column("k", ColumnType::Longvarbinary) };
     keys_come_back("rows_long_key", vec![long], 20);
@@ -384,8 +376,7 @@ fn a_key_of_1023_words() {
     keys_come_back("rows_long_fixed_key", vec![fixed("a", 4000), fixed("b", 92)], 20);
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(keys_of_sixteen_and_thirty_two_columns);
 fn keys_of_sixteen_and_thirty_two_columns() {
     let kinds = [
         ColumnType::Tinyint,

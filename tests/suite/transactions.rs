@@ -5,8 +5,7 @@ use iclaustron::wire::transaction::{LockMode, WriteKind};
 
 use crate::kit::{ABORT, TestTable, User, until};
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(transactions_that_never_sent_anything_end);
 fn transactions_that_never_sent_anything_end() {
     let mut user = User::new();
     for _ in 0..3 {
@@ -21,8 +20,7 @@ fn transactions_that_never_sent_anything_end() {
     }
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_rollback_of_what_was_defined_and_not_sent);
 fn a_rollback_of_what_was_defined_and_not_sent() {
     let table = TestTable::numbers("tx_unsent");
     let mut user = User::new();
@@ -34,8 +32,7 @@ fn a_rollback_of_what_was_defined_and_not_sent() {
     assert_eq!(user.look(&table, 1), Err(626));
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(an_explicit_commit_with_nothing_left_to_send);
 fn an_explicit_commit_with_nothing_left_to_send() {
     let table = TestTable::numbers("tx_explicit");
     let mut user = User::new();
@@ -56,8 +53,7 @@ fn an_explicit_commit_with_nothing_left_to_send() {
     }
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(an_explicit_rollback_undoes_every_kind_of_write);
 fn an_explicit_rollback_undoes_every_kind_of_write() {
     let table = TestTable::numbers("tx_rollback");
     let mut user = User::new();
@@ -73,8 +69,7 @@ fn an_explicit_rollback_undoes_every_kind_of_write() {
     assert_eq!([1, 2, 3, 4].map(|key| user.look(&table, key)), [Ok(10), Ok(20), Ok(30), Err(626)]);
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_rollback_with_operations_out_completes_each_once);
 fn a_rollback_with_operations_out_completes_each_once() {
     let table = TestTable::numbers("tx_rollback_out");
     let mut user = User::new();
@@ -99,8 +94,7 @@ fn a_rollback_with_operations_out_completes_each_once() {
     assert_eq!(user.connection.in_flight(), 0);
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(closing_an_open_transaction_frees_its_locks);
 fn closing_an_open_transaction_frees_its_locks() {
     let table = TestTable::numbers("tx_close");
     let (mut user, mut other) = (User::new(), User::new());
@@ -119,8 +113,7 @@ fn closing_an_open_transaction_frees_its_locks() {
     assert_eq!(other.commit_and_end(wanting), (0, true));
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_commit_that_was_asked_for_is_not_taken_back);
 fn a_commit_that_was_asked_for_is_not_taken_back() {
     let table = TestTable::numbers("tx_close_asked");
     let mut user = User::new();
@@ -146,8 +139,7 @@ fn a_commit_that_was_asked_for_is_not_taken_back() {
     assert_eq!(user.look(&table, 12), Ok(5));
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(closing_while_the_commit_is_under_way_leaves_it_be);
 fn closing_while_the_commit_is_under_way_leaves_it_be() {
     let table = TestTable::numbers("tx_close_commit");
     let mut user = User::new();
@@ -160,8 +152,7 @@ fn closing_while_the_commit_is_under_way_leaves_it_be() {
     assert_eq!(user.look(&table, 1), Ok(5));
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(of_two_writers_the_second_times_out_and_the_first_commits);
 fn of_two_writers_the_second_times_out_and_the_first_commits() {
     let table = TestTable::numbers("tx_conflict");
     let (mut first, mut second) = (User::new(), User::new());
@@ -180,8 +171,7 @@ fn of_two_writers_the_second_times_out_and_the_first_commits() {
     assert_eq!(second.look(&table, 1), Ok(1));
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_writer_that_waits_gets_the_lock_when_it_is_free);
 fn a_writer_that_waits_gets_the_lock_when_it_is_free() {
     let table = TestTable::numbers("tx_queue");
     let (mut first, mut second) = (User::new(), User::new());
@@ -202,8 +192,7 @@ fn a_writer_that_waits_gets_the_lock_when_it_is_free() {
     assert_eq!((second.error(query), first.look(&table, 1)), (0, Ok(2)));
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(readers_that_share_do_not_wait_for_each_other);
 fn readers_that_share_do_not_wait_for_each_other() {
     let table = TestTable::numbers("tx_share");
     let (mut first, mut second) = (User::new(), User::new());
@@ -219,8 +208,7 @@ fn readers_that_share_do_not_wait_for_each_other() {
     assert_eq!((first.commit_and_end(a), second.commit_and_end(b)), ((0, true), (0, true)));
 }
 
-#[test]
-#[cfg_attr(not(real_cluster), ignore = "needs a real cluster: set IC_NDB_HOME")]
+node_test!(a_failed_transaction_leaves_the_others_of_its_connection_alone);
 fn a_failed_transaction_leaves_the_others_of_its_connection_alone() {
     let table = TestTable::numbers("tx_neighbours");
     let mut user = User::new();

@@ -1,6 +1,7 @@
 //! Load for an NDB Cluster: key operations kept in flight through the library, and what they cost the client.
 
 mod load;
+mod nodes;
 mod options;
 mod report;
 mod run;
@@ -38,7 +39,8 @@ fn main() -> ExitCode {
 }
 
 fn measure(load: &Load) -> Result<Report, Error> {
-    let cluster = connect(load)?;
+    let nodes = nodes::choose(load.connectstring.as_deref())?;
+    let cluster = connect(load, nodes.connectstring())?;
     let show_progress = !load.json && std::io::stderr().is_terminal();
     let report =
         table::prepare(&cluster, load.rows).and_then(|t| run::run(&cluster, &t, load, show_progress));
@@ -46,13 +48,12 @@ fn measure(load: &Load) -> Result<Report, Error> {
     report
 }
 
-/// Which cluster: the one of the connectstring, else of NDB_CONNECTSTRING, else on this machine.
-fn connect(load: &Load) -> Result<Arc<Cluster>, Error> {
+fn connect(load: &Load, connectstring: Option<&str>) -> Result<Arc<Cluster>, Error> {
     let options = cluster::Options {
         receive_threads: load.receive_threads.into(),
         hold: Duration::from_micros(load.hold_us.into()),
         lend_receive: load.receive == options::Receive::Lent,
         ..Default::default()
     };
-    Cluster::connect(load.connectstring.as_deref(), &options)
+    Cluster::connect(connectstring, &options)
 }

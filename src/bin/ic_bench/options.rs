@@ -22,7 +22,7 @@ pub struct Options {
 /// One load.
 #[derive(Debug, Args)]
 pub struct Load {
-    /// Where the management server is, as host:port [default: $NDB_CONNECTSTRING, else localhost:1186]
+    /// Where the management server is, as host:port [default: $NDB_CONNECTSTRING, else embedded data nodes]
     #[arg(long, value_name = "STRING")]
     pub connectstring: Option<String>,
     /// What to do with the rows
