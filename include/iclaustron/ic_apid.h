@@ -779,7 +779,8 @@ typedef uint64_t IC_TRANS_ID;
  * Called when a query is complete: inside ic_apid_conn_poll or ic_apid_conn_flush or while the connection is
  * freed, on the calling thread, once per definition. It may read the query's error and rows, define queries (this one
  * too), start, commit, roll back and close transactions, and send. In it a poll does nothing, a flush only
- * sends, and freeing the connection is refused. On return the query is idle unless it was defined anew.
+ * sends, and freeing the connection is refused. On return the query is idle unless it was defined anew. It must
+ * return: no longjmp, no C++ exception. Run by ic_apid_conn_free it cannot define anything new (-14).
  */
 typedef void (*IC_QUERY_CALLBACK)(struct IC_APID_CONNECTION *conn, uint64_t query, void *user_ref);
 
@@ -951,7 +952,7 @@ int32_t ic_apid_global_connect(struct IC_APID_GLOBAL *glob,
  * error at its connection's next poll, or when that is freed. Tables and connections stay to be freed.
  * glob: not NULL.
  * Threads: any; blocks up to a few seconds whatever the network does.
- * Returns 0 (also if not connected), -1 or -25.
+ * Returns 0 (also if not connected), -3 while another thread connects, -1 or -25.
  */
 int32_t ic_apid_global_disconnect(struct IC_APID_GLOBAL *glob);
 
@@ -1175,7 +1176,7 @@ int32_t ic_apid_conn_create(struct IC_APID_GLOBAL *glob,
                             struct IC_APID_CONNECTION **conn);
 
 /**
- * Frees a connection. What is in flight ends first: transactions without a commit sent are rolled back, final
+ * Frees a connection. What is in flight ends first: transactions whose commit is not under way are rolled back, final
  * replies are waited for up to 2 s, what is left then ends with an error (4012 where a commit was sent), and
  * callbacks that are due run. Queries and transactions go with it; their rows must not be touched any more.
  * conn: NULL does nothing. Not in a callback of this connection.

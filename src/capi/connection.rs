@@ -52,7 +52,6 @@ const CALLBACK: u32 = 2;
 
 /// A user thread's connection: used by one thread at a time.
 pub struct ApidConnection {
-    kind: AtomicU32,
     inside: AtomicU32,
     /// The thread whose poll runs a callback.
     polling_thread: AtomicUsize,
@@ -64,10 +63,6 @@ pub struct ApidConnection {
 
 impl Handle for ApidConnection {
     const KIND: u32 = 0x4943_434f;
-
-    fn kind(&self) -> &AtomicU32 {
-        &self.kind
-    }
 }
 
 impl Drop for ApidConnection {
@@ -241,7 +236,6 @@ pub unsafe extern "C" fn ic_apid_conn_create(glob: *mut ApidGlobal, conn: *mut *
         let inner = Connection::new(shared.cluster()?)?;
         shared.connections.fetch_add(1, Ordering::AcqRel);
         let connection = give(ApidConnection {
-            kind: AtomicU32::new(ApidConnection::KIND),
             inside: AtomicU32::new(NOBODY),
             polling_thread: AtomicUsize::new(0),
             broken: AtomicBool::new(false),
@@ -290,7 +284,7 @@ pub unsafe extern "C" fn ic_apid_conn_free(conn: *mut ApidConnection) -> i32 {
             return Err(own::IN_CALLBACK);
         }
         // SAFETY: the caller's duty: no other thread uses the connection, and nobody does after this.
-        drop(unsafe { take_back(conn) }?);
+        unsafe { take_back(conn) }?;
         Ok(())
     })
 }

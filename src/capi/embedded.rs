@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
-use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +16,6 @@ use crate::error::{Error, own};
 /// loopback sockets. For first runs and for tests; what they hold is gone when they stop. Several sets can run
 /// at once. All that begins with ic_embedded_ is missing from a library built without its feature "embedded".
 pub struct EmbeddedHandle {
-    kind: AtomicU32,
     forks: u32,
     nodes: EmbeddedCluster,
     connectstring: CString,
@@ -27,18 +25,13 @@ pub struct EmbeddedHandle {
 
 impl Handle for EmbeddedHandle {
     const KIND: u32 = 0x4943_454d;
-
-    fn kind(&self) -> &AtomicU32 {
-        &self.kind
-    }
 }
 
 impl EmbeddedHandle {
     fn start(options: Options) -> Result<Self, Error> {
         let nodes = EmbeddedCluster::start(options)?;
         let connectstring = CString::new(nodes.connectstring()).unwrap_or_default();
-        let kind = AtomicU32::new(Self::KIND);
-        Ok(EmbeddedHandle { kind, forks: forks(), nodes, connectstring, faults: Mutex::default() })
+        Ok(EmbeddedHandle { forks: forks(), nodes, connectstring, faults: Mutex::default() })
     }
 
     /// Keeps a fault; its number.
@@ -225,7 +218,7 @@ pub unsafe extern "C" fn ic_embedded_stop(cluster: *mut EmbeddedHandle) -> i32 {
         // SAFETY: the caller's duty.
         unsafe { self::cluster(cluster.cast_const()) }?;
         // SAFETY: the caller's duty: no other thread uses the handle, and nobody does after this.
-        drop(unsafe { take_back(cluster) }?);
+        unsafe { take_back(cluster) }?;
         Ok(())
     })
 }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,6 @@ use crate::error::{Error, own};
 
 /// A cluster handle: shared by all threads of the program.
 pub struct ApidGlobal {
-    kind: AtomicU32,
     forks: u32,
     shared: Arc<Shared>,
 }
@@ -44,10 +43,6 @@ enum State {
 
 impl Handle for ApidGlobal {
     const KIND: u32 = 0x4943_474c;
-
-    fn kind(&self) -> &AtomicU32 {
-        &self.kind
-    }
 }
 
 impl ApidGlobal {
@@ -174,7 +169,7 @@ pub unsafe extern "C" fn ic_apid_global_create(glob: *mut *mut ApidGlobal) -> i3
             connections: AtomicUsize::new(0),
             tables: AtomicUsize::new(0),
         });
-        let handle = ApidGlobal { kind: AtomicU32::new(ApidGlobal::KIND), forks: forks(), shared };
+        let handle = ApidGlobal { forks: forks(), shared };
         // SAFETY: the caller's duty; not NULL.
         unsafe { put(glob, give(handle)) }
     })
@@ -204,7 +199,7 @@ pub unsafe extern "C" fn ic_apid_global_free(glob: *mut ApidGlobal) -> i32 {
         }
         shared.disconnect()?;
         // SAFETY: the caller's duty: no other thread uses the handle, and nobody does after this.
-        drop(unsafe { take_back(glob) }?);
+        unsafe { take_back(glob) }?;
         Ok(())
     })
 }

@@ -2,7 +2,6 @@
 
 use std::ffi::c_char;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 
 use super::args::RecordField;
 use super::handle::{Handle, borrow, give, take_back};
@@ -14,21 +13,16 @@ use crate::error::own;
 
 /// A mapping of columns of one table to places in a C struct. Shared by all threads of the program.
 pub struct Record {
-    kind: AtomicU32,
     pub(crate) record: Arc<record::Record>,
     table: Arc<Table>,
 }
 
 impl Handle for Record {
     const KIND: u32 = 0x4943_5243;
-
-    fn kind(&self) -> &AtomicU32 {
-        &self.kind
-    }
 }
 
 fn handle(table: &Arc<Table>, record: record::Record) -> *mut Record {
-    give(Record { kind: AtomicU32::new(Record::KIND), record: Arc::new(record), table: table.clone() })
+    give(Record { record: Arc::new(record), table: table.clone() })
 }
 
 /// Creates a record from the places of columns in a struct of the caller's. Columns that are not named are not read
@@ -110,7 +104,7 @@ pub unsafe extern "C" fn ic_record_free(rec: *mut Record) -> i32 {
     guard(|| {
         if !rec.is_null() {
             // SAFETY: the caller's duty.
-            drop(unsafe { take_back(rec) }?);
+            unsafe { take_back(rec) }?;
         }
         Ok(())
     })

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::args::{
     ColumnSpec, IC_COLUMN_DISTRIBUTION_KEY, IC_COLUMN_DYNAMIC, IC_COLUMN_NULLABLE, IC_COLUMN_PRIMARY_KEY,
@@ -83,7 +83,6 @@ const BINARY: u32 = 63;
 
 /// A table's definition as it was when the table was opened. Shared by all threads of the program.
 pub struct TableDef {
-    kind: AtomicU32,
     pub(crate) table: Arc<Table>,
     /// The incarnation of the cluster whose table id this is.
     pub(crate) incarnation: u32,
@@ -93,10 +92,6 @@ pub struct TableDef {
 
 impl Handle for TableDef {
     const KIND: u32 = 0x4943_5442;
-
-    fn kind(&self) -> &AtomicU32 {
-        &self.kind
-    }
 }
 
 impl Drop for TableDef {
@@ -107,16 +102,11 @@ impl Drop for TableDef {
 
 /// Names of tables, as they were when they were listed.
 pub struct TableList {
-    kind: AtomicU32,
     tables: Vec<(CString, CString)>,
 }
 
 impl Handle for TableList {
     const KIND: u32 = 0x4943_544c;
-
-    fn kind(&self) -> &AtomicU32 {
-        &self.kind
-    }
 }
 
 fn c_string(bytes: &[u8]) -> CString {
@@ -159,7 +149,6 @@ pub unsafe extern "C" fn ic_apid_table_open(
         let (definition, incarnation) = shared.with_dictionary(|client| client.open(database, name))?;
         shared.tables.fetch_add(1, Ordering::AcqRel);
         let handle = give(TableDef {
-            kind: AtomicU32::new(TableDef::KIND),
             names: definition.columns.iter().map(|column| c_string(&column.name)).collect(),
             table: definition,
             incarnation,
@@ -182,7 +171,7 @@ pub unsafe extern "C" fn ic_apid_table_close(table: *mut TableDef) -> i32 {
     guard(|| {
         if !table.is_null() {
             // SAFETY: the caller's duty.
-            drop(unsafe { take_back(table) }?);
+            unsafe { take_back(table) }?;
         }
         Ok(())
     })
@@ -374,7 +363,7 @@ pub unsafe extern "C" fn ic_apid_table_list(
         }
         let found = shared.with_dictionary(|client| client.list(database))?;
         let tables = found.iter().map(|table| (c_string(&table.database), c_string(&table.name))).collect();
-        let handle = give(TableList { kind: AtomicU32::new(TableList::KIND), tables });
+        let handle = give(TableList { tables });
         // SAFETY: the caller's duty; not NULL.
         unsafe { put(list, handle) }
     })
@@ -447,7 +436,7 @@ pub unsafe extern "C" fn ic_table_list_free(list: *mut TableList) -> i32 {
     guard(|| {
         if !list.is_null() {
             // SAFETY: the caller's duty.
-            drop(unsafe { take_back(list) }?);
+            unsafe { take_back(list) }?;
         }
         Ok(())
     })
