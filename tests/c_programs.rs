@@ -13,8 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
+use iclaustron::cluster::Cluster;
+use iclaustron::dict::client::Client;
+use iclaustron::dict::table::{NewColumn, NewTable};
 use iclaustron::embedded::{self, EmbeddedCluster};
 use iclaustron::tools::ndb_cluster::{NdbCluster, Options};
+use iclaustron::wire::column::ColumnType;
 
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Werror", "-pedantic"];
 
@@ -139,6 +143,26 @@ fn examples_compile() {
     for name in ["hello", "pipeline"] {
         compiles(&format!("examples/c/{name}.c"), "c99");
     }
+}
+
+/// The README's program does what the README says, with nothing changed but the address.
+#[test]
+fn readme() {
+    let text = std::fs::read_to_string(root().join("README.md")).expect("the README");
+    let program = text.split("```").find_map(|part| part.strip_prefix("c\n")).expect("a program in it");
+    let nodes = embedded_nodes();
+    let address = nodes.connectstring();
+    let cluster = Cluster::connect(Some(&address), &Default::default()).expect("joining");
+    let key = NewColumn { primary_key: true, ..NewColumn::new("id", ColumnType::Unsigned) };
+    let columns = vec![key, NewColumn::new("value", ColumnType::Unsigned)];
+    let mut dictionary = Client::new(cluster.clone()).expect("a dictionary");
+    dictionary.create(&NewTable::new("test", "t1", columns)).expect("its table");
+    let dir = tempfile::tempdir().expect("a directory for the source");
+    let source = dir.path().join("readme.c");
+    assert!(program.contains("127.0.0.1:1186"));
+    std::fs::write(&source, program.replace("127.0.0.1:1186", &address)).expect("the source");
+    assert_eq!(run_source(source.to_str().expect("a path"), "c11", &[]), "no error\n");
+    cluster.disconnect();
 }
 
 /// Tests of functions that take a connectstring: each on embedded nodes and on real ones.
