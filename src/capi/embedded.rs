@@ -19,6 +19,11 @@ use crate::error::{Error, own};
 pub struct EmbeddedHandle {
     kind: AtomicU32,
     forks: u32,
+    /// Apart, so that the kind lies where it does in small handles, which may be mistaken for this one.
+    set: Box<Set>,
+}
+
+struct Set {
     nodes: EmbeddedCluster,
     connectstring: CString,
     /// What was asked for; a fault's number is its place here, from 1.
@@ -37,10 +42,12 @@ impl EmbeddedHandle {
     fn start(options: Options) -> Result<Self, Error> {
         let nodes = EmbeddedCluster::start(options)?;
         let connectstring = CString::new(nodes.connectstring()).unwrap_or_default();
-        let kind = AtomicU32::new(Self::KIND);
-        Ok(EmbeddedHandle { kind, forks: forks(), nodes, connectstring, faults: Mutex::default() })
+        let set = Box::new(Set { nodes, connectstring, faults: Mutex::default() });
+        Ok(EmbeddedHandle { kind: AtomicU32::new(Self::KIND), forks: forks(), set })
     }
+}
 
+impl Set {
     /// Keeps a fault; its number.
     fn keep(&self, fault: Fault) -> u32 {
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,10 +118,10 @@ impl EmbeddedArgs {
 ///
 /// # Safety
 /// As [`borrow`].
-unsafe fn cluster<'a>(cluster: *const EmbeddedHandle) -> Result<&'a EmbeddedHandle, i32> {
+unsafe fn cluster<'a>(cluster: *const EmbeddedHandle) -> Result<&'a Set, i32> {
     // SAFETY: this function's own condition.
     let handle = unsafe { borrow(cluster) }?;
-    if handle.forks == forks() { Ok(handle) } else { Err(own::FORKED) }
+    if handle.forks == forks() { Ok(&handle.set) } else { Err(own::FORKED) }
 }
 
 /// A node id, if a node can have it.
@@ -132,8 +139,8 @@ unsafe fn ask(
     ask: impl FnOnce(&EmbeddedCluster) -> Result<Fault, i32>,
 ) -> Result<(), i32> {
     // SAFETY: this function's own condition.
-    let handle = unsafe { cluster(handle) }?;
-    let fault = handle.keep(ask(&handle.nodes)?);
+    let set = unsafe { cluster(handle) }?;
+    let fault = set.keep(ask(&set.nodes)?);
     if !number.is_null() {
         // SAFETY: not NULL, and this function's own condition.
         unsafe { put(number, fault) }?;
@@ -204,7 +211,7 @@ pub extern "C" fn ic_embedded_error_text() -> *const c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ic_embedded_connectstring(cluster: *const EmbeddedHandle) -> *const c_char {
     // SAFETY: the caller's duty.
-    let text = || unsafe { self::cluster(cluster) }.map(|handle| handle.connectstring.as_ptr());
+    let text = || unsafe { self::cluster(cluster) }.map(|set| set.connectstring.as_ptr());
     guard_with(|_| std::ptr::null(), || text().unwrap_or(std::ptr::null()))
 }
 
@@ -402,7 +409,7 @@ pub unsafe extern "C" fn ic_embedded_refuse_node_ids(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ic_embedded_fault_consumed(cluster: *const EmbeddedHandle, fault: u32) -> bool {
     // SAFETY: the caller's duty.
-    let consumed = || unsafe { self::cluster(cluster) }.is_ok_and(|handle| handle.consumed(fault));
+    let consumed = || unsafe { self::cluster(cluster) }.is_ok_and(|set| set.consumed(fault));
     guard_with(|_| false, consumed)
 }
 
