@@ -12,6 +12,7 @@ use iclaustron::dict::client::Client;
 use iclaustron::dict::record::Record;
 use iclaustron::dict::table::{NewColumn, NewTable, Table};
 use iclaustron::error::ndb::NO_SUCH_TABLE;
+use iclaustron::error::{Error, is_temporary};
 use iclaustron::wire::column::ColumnType;
 use iclaustron::wire::transaction::{AbortOption, LockMode, WriteKind};
 
@@ -66,7 +67,7 @@ impl TestTable {
     pub fn create(new: NewTable) -> TestTable {
         let mut dictionary = Client::new(cluster::joined()).unwrap();
         drop_table(&mut dictionary, &new);
-        dictionary.create(&new).unwrap();
+        in_turn(|| dictionary.create(&new)).unwrap();
         let (table, incarnation) = dictionary.open(&new.database, &new.name).unwrap();
         let record = Arc::new(Record::natural(&table));
         TestTable { dictionary, new, table, incarnation, record }
@@ -98,9 +99,21 @@ impl Drop for TestTable {
     }
 }
 
+/// A schema change that is tried again while others hold their schema transactions: a cluster has one at a time, and
+/// many tests want it at once.
+fn in_turn<R>(mut change: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match change() {
+            Err(error) if is_temporary(error.code) && Instant::now() < until => {}
+            result => return result,
+        }
+    }
+}
+
 /// Drops a table if it is there.
 pub fn drop_table(dictionary: &mut Client, new: &NewTable) {
-    match dictionary.drop(&new.database, &new.name) {
+    match in_turn(|| dictionary.drop(&new.database, &new.name)) {
         Err(error) if error.code != NO_SUCH_TABLE => panic!("{error:?}"),
         _ => {}
     }
