@@ -1,5 +1,5 @@
-//! Fragments: whatever messages come, an assembler holds no more than it may; what it completes comes back when
-//! it is sent in fragments again.
+//! Fragments: whatever messages come, an assembler holds no more than it may; what it completes comes back
+//! when it is sent in fragments again.
 #![no_main]
 
 use iclaustron::wire::fragment::{Assembler, MAX_COLLECTIONS, MAX_WORDS, OwnedSignal};

@@ -1,5 +1,5 @@
-//! Text: any lines are a reply or are refused, whatever reply is expected; a connectstring that is written as it
-//! was understood is understood as the same.
+//! Text: any lines are a reply or are refused, whatever reply is expected; a connectstring that is written as
+//! it was understood is understood as the same.
 #![no_main]
 
 use iclaustron::mgm::connectstring::{Bind, Connectstring, Host};

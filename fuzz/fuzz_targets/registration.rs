@@ -1,5 +1,5 @@
-//! Registration and news of failed nodes and altered tables: every decoder takes any signal; sets of nodes come
-//! back; both readings of ALTER_TABLE_REP agree.
+//! Registration and news of failed nodes and altered tables: every decoder takes any signal; sets of nodes
+//! come back; both readings of ALTER_TABLE_REP agree.
 #![no_main]
 
 use iclaustron::wire::dictionary::decode_altered;

@@ -1,5 +1,5 @@
-//! Requests as an embedded data node reads them: every decoder takes any signal; what is understood comes back
-//! when a client sends it.
+//! Requests as an embedded data node reads them: every decoder takes any signal; what is understood comes
+//! back when a client sends it.
 #![no_main]
 
 use iclaustron::wire::dictionary::{Client, Transaction};

@@ -1,5 +1,5 @@
-//! Rows: what a record with columns of all types decodes says the same when it is encoded and decoded again; a
-//! packed row of any columns stays inside its words.
+//! Rows: what a record with columns of all types decodes says the same when it is encoded and decoded again;
+//! a packed row of any columns stays inside its words.
 #![no_main]
 
 use std::sync::LazyLock;

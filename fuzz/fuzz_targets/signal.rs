@@ -1,5 +1,5 @@
-//! Frames: a message and a stream of messages decode or are refused; what was decoded, and whatever else can be
-//! encoded, comes back; a stream of one message is that message.
+//! Frames: a message and a stream of messages decode or are refused; what was decoded, and whatever else can
+//! be encoded, comes back; a stream of one message is that message.
 #![no_main]
 
 use iclaustron::link::page::for_each_signal;

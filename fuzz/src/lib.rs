@@ -15,8 +15,8 @@ pub fn words(bytes: &[u8]) -> Vec<u32> {
     bytes.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word)).collect()
 }
 
-/// Gives a message the length that it has, and the checksum if it says that there is one, so that the fuzzer need
-/// not guess them.
+/// Gives a message the length that it has, and the checksum if it says that there is one, so that the fuzzer
+/// need not guess them.
 pub fn seal(message: &mut [u32]) {
     let length = message.len();
     if !(4..=MAX_MESSAGE).contains(&length) {
@@ -42,7 +42,8 @@ pub fn for_each_reading(bytes: &[u8], mut see: impl FnMut(Signal<'_>)) {
     }
 }
 
-/// A table with a key and, for every type that a record can hold, a column that may be NULL and one that may not.
+/// A table with a key and, for every type that a record can hold, a column that may be NULL and one that may
+/// not.
 pub fn table_of_all_types() -> Table {
     let mut columns = vec![(ColumnType::Unsigned, true, false), (ColumnType::Varbinary, true, false)];
     for &kind in ColumnType::ALL.iter().filter(|kind| !kind.is_blob()) {
