@@ -21,6 +21,7 @@ pub struct ApidGlobal {
 
 /// What a cluster handle's connections and tables hold on to.
 pub(crate) struct Shared {
+    forks: u32,
     state: Mutex<State>,
     /// The text of the last error, not for connections.
     error: Mutex<Error>,
@@ -79,6 +80,10 @@ impl Shared {
     /// Keeps an error's text for ic_apid_global_error_text; gives its code.
     pub(crate) fn failed(&self, error: Error) -> i32 {
         let code = error.code;
+        if self.forks != forks() {
+            // Another thread of the parent may have held the lock.
+            return code;
+        }
         *self.error.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = error;
         code
     }
@@ -164,6 +169,7 @@ pub unsafe extern "C" fn ic_apid_global_create(glob: *mut *mut ApidGlobal) -> i3
         }
         watch_forks();
         let shared = Arc::new(Shared {
+            forks: forks(),
             state: Mutex::new(State::Apart),
             error: Mutex::new(Error::new(0, "")),
             connections: AtomicUsize::new(0),
