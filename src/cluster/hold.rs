@@ -20,7 +20,8 @@ pub struct Holds {
 struct State {
     /// Nanoseconds since `began`, by index of the node.
     deadlines: Vec<Option<u64>>,
-    /// What the thread sleeps to; `None` while it is awake or sleeps without end.
+    /// What the thread sleeps to, or slept to last; `None` without end. While it is awake it may be out of date:
+    /// the thread looks at the deadlines before it sleeps again.
     sleeps_to: Option<u64>,
     stopping: bool,
 }

@@ -42,7 +42,7 @@ impl Default for Ports {
 }
 
 impl Ports {
-    /// The inbox of `block`, if that port is open.
+    /// The inboxes of the open ports, by block number from the first.
     pub fn inboxes(&self) -> impl std::ops::Deref<Target = Vec<Option<Arc<Inbox>>>> + '_ {
         self.inboxes.read().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -142,11 +142,6 @@ impl Port {
                 return self.inbox.take(pages, &mut self.spent);
             }
         }
-    }
-
-    /// As [`Port::take`], waiting without end.
-    pub fn take_or_sleep(&mut self, pages: &mut Vec<Page>) -> bool {
-        self.inbox.wait(None, pages, &mut self.spent)
     }
 
     /// Gives a page's buffer back, to be used again.

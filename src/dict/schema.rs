@@ -477,7 +477,7 @@ impl Dictionary {
 
     /// Sends one request to one node and waits for its answer. Answers to anything else are late, and
     /// dropped.
-    #[allow(clippy::too_many_arguments)] // one call that every request goes through
+    #[expect(clippy::too_many_arguments, reason = "the one call that every request goes through")]
     fn ask<T>(
         &self,
         exchange: &mut dyn Exchange,

@@ -223,7 +223,7 @@ impl<S: Socket> Sender<S> {
             self.writes.fetch_add((writes - before) as u64, Ordering::Relaxed);
             let mut state = self.lock();
             if state.generation != generation || state.stream.is_none() {
-                // Closed meanwhile; `open` and `close` have reset the state, `writing` included.
+                // Closed meanwhile. `writing` is of no account without a stream, and the next `open` starts afresh.
                 return writes;
             }
             match outcome {
