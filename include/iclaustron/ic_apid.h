@@ -605,6 +605,11 @@ typedef struct IC_CONNECT_ARGS {
    * Milliseconds to wait for the other data nodes once one is usable.
    */
   uint32_t grace_ms;
+  /**
+   * Milliseconds that an operation may go without a reply, see ic_apid_conn_set_deadline. 0: by the cluster's
+   * configuration.
+   */
+  uint32_t deadline_ms;
 } IC_CONNECT_ARGS;
 
 /**
@@ -712,6 +717,11 @@ typedef struct IC_RECORD_FIELD {
 } IC_RECORD_FIELD;
 
 /**
+ * A transaction's handle: 0 is none; stale once the transaction is closed.
+ */
+typedef uint64_t IC_TRANS_ID;
+
+/**
  * What a connection has done since it was created.
  */
 typedef struct IC_STATISTICS {
@@ -769,11 +779,6 @@ typedef struct IC_STATISTICS {
  * A query's handle: 0 is none; stale once the query is freed.
  */
 typedef uint64_t IC_QUERY_ID;
-
-/**
- * A transaction's handle: 0 is none; stale once the transaction is closed.
- */
-typedef uint64_t IC_TRANS_ID;
 
 /**
  * Called when a query is complete: inside ic_apid_conn_poll or ic_apid_conn_flush or while the connection is
@@ -1228,6 +1233,29 @@ int32_t ic_apid_conn_flush(struct IC_APID_CONNECTION *conn,
  */
 int32_t ic_apid_conn_set_poll_min(struct IC_APID_CONNECTION *conn,
                                   uint32_t completions);
+
+/**
+ * How long what the connection sends from now on may go without a reply. At its deadline a transaction without a sent commit
+ * is rolled back and ends with -30; one with writes whose commit was sent ends with 4012, for it may have been
+ * committed. Both happen in a poll or a flush, which ends its wait for it. Other operations go on. Transactions that are
+ * started already keep their limits.
+ * conn: not NULL. milliseconds: from the send; 0: the deadline_ms of the connect arguments, whose own default is long enough
+ * for the cluster to deal with a node that fails.
+ * Threads: the connection's, also in a callback; blocks never.
+ * Returns 0, -1, -2, -3 or -25.
+ */
+int32_t ic_apid_conn_set_deadline(struct IC_APID_CONNECTION *conn,
+                                  uint32_t milliseconds);
+
+/**
+ * The same for one transaction, from its next send on.
+ * conn: not NULL. milliseconds: from the send; 0: the connection's.
+ * Threads: the connection's, also in a callback; blocks never.
+ * Returns 0; -6 for a stale or foreign handle, -1, -2, -3 or -25.
+ */
+int32_t ic_apid_transaction_set_deadline(struct IC_APID_CONNECTION *conn,
+                                         IC_TRANS_ID trans,
+                                         uint32_t milliseconds);
 
 /**
  * What the connection has done so far.

@@ -198,6 +198,9 @@ pub struct ConnectArgs {
     pub connect_ms: u32,
     /// Milliseconds to wait for the other data nodes once one is usable.
     pub grace_ms: u32,
+    /// Milliseconds that an operation may go without a reply, see ic_apid_conn_set_deadline. 0: by the cluster's
+    /// configuration.
+    pub deadline_ms: u32,
 }
 
 impl SizedStruct for ConnectArgs {
@@ -210,6 +213,7 @@ impl SizedStruct for ConnectArgs {
             hold_us: 200,
             connect_ms: 30_000,
             grace_ms: 3_000,
+            deadline_ms: 0,
         }
     }
 }
@@ -368,13 +372,14 @@ const _: () = {
     assert!(offset_of!(ReadKeyArgs, callback) == 16);
     assert!(offset_of!(ReadKeyArgs, user_ref) == 24);
 
-    assert!(size_of::<ConnectArgs>() == 32);
+    assert!(size_of::<ConnectArgs>() == 40);
     assert!(offset_of!(ConnectArgs, size) == 0);
     assert!(offset_of!(ConnectArgs, node_id) == 8);
     assert!(offset_of!(ConnectArgs, receive_threads) == 12);
     assert!(offset_of!(ConnectArgs, lend_receive) == 16);
     assert!(offset_of!(ConnectArgs, hold_us) == 20);
     assert!(offset_of!(ConnectArgs, connect_ms) == 24);
+    assert!(offset_of!(ConnectArgs, deadline_ms) == 32);
     assert!(offset_of!(ConnectArgs, grace_ms) == 28);
 
     assert!(size_of::<NodeState>() == 24);

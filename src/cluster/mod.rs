@@ -38,6 +38,9 @@ use mailbox::Mailbox;
 use node::Node;
 use port::Ports;
 
+/// What [`Cluster::deadline`] allows by default for taking over a failed node's transactions.
+const TAKE_OVER: Duration = Duration::from_secs(10);
+
 /// How to connect.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -49,6 +52,9 @@ pub struct Options {
     pub lend_receive: bool,
     /// How long a send may be held for company; zero for not at all.
     pub hold: Duration,
+    /// How long an operation may go without a reply, from its send; by the configuration when absent, see
+    /// [`Cluster::deadline`].
+    pub deadline: Option<Duration>,
     /// Until when a first data node must be usable.
     pub connect_limit: Duration,
     /// How long to wait for the other data nodes once one is usable.
@@ -62,6 +68,7 @@ impl Default for Options {
             receive_threads: 1,
             lend_receive: true,
             hold: Duration::from_micros(200),
+            deadline: None,
             connect_limit: Duration::from_secs(30),
             grace: Duration::from_secs(3),
         }
@@ -83,6 +90,8 @@ pub struct Cluster {
     pub ports: Arc<Ports>,
     /// What adaptive send holds.
     pub holds: Holds,
+    /// How long an operation of a new connection may go without a reply.
+    pub deadline: Duration,
     /// The dictionary's cached definitions are of this incarnation of the cluster: it changes when the last
     /// link is lost.
     pub incarnation: AtomicU32,
@@ -145,7 +154,9 @@ impl Cluster {
         let links =
             configuration.links(node_id).map_err(|e| Error::new(own::CONNECT_FAILED, e.to_string()))?;
         let nodes: Vec<_> = links.iter().map(|l| Arc::new(Node::new(l.node, l.host.clone()))).collect();
+        let deadline = options.deadline.unwrap_or_else(|| default_deadline(&configuration));
         let cluster = Arc::new(Cluster {
+            deadline,
             own_node: node_id,
             configuration,
             links,
@@ -294,6 +305,14 @@ impl Progress {
     fn text_or<'a>(&'a self, nothing: &'a str) -> &'a str {
         if self.text.is_empty() { nothing } else { &self.text }
     }
+}
+
+/// Long enough for what ends by itself: a node that hangs is given up by the others after five of their heartbeat
+/// intervals at most, another takes its transactions over, and those wait for locks no longer than the nodes' own limit.
+fn default_deadline(configuration: &Configuration) -> Duration {
+    5 * configuration.heartbeat_interval_db_db()
+        + configuration.transaction_deadlock_detection_timeout()
+        + TAKE_OVER
 }
 
 /// Starts a thread. Its death ends the cluster's links and all that is in flight.

@@ -19,12 +19,14 @@ pub struct Node {
     pub sender: Sender,
     /// Twice the open generation of the link, plus one if new work may go there; 0 without a connection.
     state: AtomicU32,
+    /// The last generation of the link that was opened; 0 before the first.
+    latest: AtomicU32,
 }
 
 impl Node {
     /// A node without a connection.
     pub fn new(id: NodeId, host: String) -> Self {
-        Node { id, host, sender: Sender::default(), state: AtomicU32::new(0) }
+        Node { id, host, sender: Sender::default(), state: AtomicU32::new(0), latest: AtomicU32::new(0) }
     }
 
     /// The generation of the link to which new work may go, if there is one.
@@ -39,6 +41,11 @@ impl Node {
         self.state.load(Ordering::Acquire) >> 1
     }
 
+    /// The last generation of the link that was opened, whether it is still open or not; 0 before the first.
+    pub fn latest_generation(&self) -> u32 {
+        self.latest.load(Ordering::Acquire)
+    }
+
     /// Whether a connection is open, usable or not.
     pub fn connected(&self) -> bool {
         self.state.load(Ordering::Acquire) != 0
@@ -46,6 +53,7 @@ impl Node {
 
     /// By the manager: `generation` is open, and not usable yet.
     pub(super) fn opened(&self, generation: u32) {
+        self.latest.store(generation, Ordering::Release);
         self.state.store(generation << 1, Ordering::Release);
     }
 

@@ -11,7 +11,9 @@ use crate::link::page::{Content, Words};
 use crate::wire::column::ColumnType;
 use crate::wire::signal::{Header, encode};
 use crate::wire::{block, gsn};
-use transaction::Usage;
+
+mod deadlines;
+mod take_over;
 
 const READ: Operation = Operation::Read(LockMode::Committed);
 const SHARED: Operation = Operation::Read(LockMode::Shared(AbortOption::IgnoreError));
