@@ -11,6 +11,7 @@ use iclaustron::conn::transaction::Phase;
 use iclaustron::conn::{Connection, Operation};
 use iclaustron::dict::client::Client as Dictionary;
 use iclaustron::dict::record::{ColumnRef, FieldSpec, Record};
+use iclaustron::dict::standing::Standing;
 use iclaustron::dict::table::{NewColumn, NewTable, Table};
 use iclaustron::embedded::{EmbeddedCluster, Options};
 use iclaustron::wire::column::ColumnType;
@@ -40,7 +41,7 @@ fn join(nodes: &EmbeddedCluster) -> Arc<Cluster> {
 }
 
 /// A table of an unsigned key and an unsigned value.
-fn make_table(cluster: &Arc<Cluster>) -> (Arc<Table>, u32) {
+fn make_table(cluster: &Arc<Cluster>) -> (Arc<Table>, Arc<Standing>) {
     let mut dictionary = Dictionary::new(cluster.clone()).unwrap();
     let key = NewColumn { primary_key: true, ..NewColumn::new("k", ColumnType::Unsigned) };
     let value = NewColumn::new("v", ColumnType::Unsigned);
@@ -57,7 +58,7 @@ struct Session {
 }
 
 impl Session {
-    fn new(cluster: &Arc<Cluster>, (table, incarnation): (Arc<Table>, u32)) -> Self {
+    fn new(cluster: &Arc<Cluster>, (table, standing): (Arc<Table>, Arc<Standing>)) -> Self {
         let record = |name: &'static [u8]| {
             let spec = FieldSpec { column: ColumnRef::Name(name), offset: 0, null: None };
             Arc::new(Record::new(&table, 4, &[spec]).unwrap())
@@ -65,7 +66,9 @@ impl Session {
         let (key, value) = (record(b"k"), record(b"v"));
         let mut connection = Connection::new(cluster.clone()).unwrap();
         let mut query = || {
-            connection.create_query(table.clone(), incarnation, key.clone(), Some(value.clone()), ()).unwrap()
+            connection
+                .create_query(table.clone(), standing.clone(), key.clone(), Some(value.clone()), ())
+                .unwrap()
         };
         let queries = (0..64).map(|_| query()).collect();
         Session { connection, table, key, queries }
@@ -177,7 +180,7 @@ fn transactions_are_all_or_nothing() {
     (0..20).for_each(|at| session.define(at, transaction, INSERT, at as u32, 7));
     assert!(session.execute(20).iter().all(|result| result.0 == 0));
     assert_eq!(session.step(transaction, LOCK, 3, 0), (0, 7), "its own row");
-    let mut other = Session::new(&cluster, (session.table.clone(), 1));
+    let mut other = Session::new(&cluster, (session.table.clone(), Standing::new(1)));
     assert_eq!(other.one(READ, 3, 0).0, 626, "not committed");
     assert_eq!(session.end(transaction, false), 0);
     assert_eq!(session.one(READ, 3, 0).0, 626, "rolled back");

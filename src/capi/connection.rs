@@ -504,7 +504,13 @@ pub unsafe extern "C" fn ic_apid_query_create(
             return Err(own::INVALID_ARGUMENT);
         }
         let created = connection.enter(|inner| {
-            inner.create_query(table.table.clone(), table.incarnation, key.record.clone(), attr, NO_TOKEN)
+            inner.create_query(
+                table.table.clone(),
+                table.standing.clone(),
+                key.record.clone(),
+                attr,
+                NO_TOKEN,
+            )
         })?;
         // SAFETY: the caller's duty; not NULL.
         unsafe { put(query, created) }

@@ -33,6 +33,7 @@ use crate::error::{Error, own};
 use crate::mgm;
 use crate::wire::NodeId;
 use crate::wire::config::{Configuration, Link};
+use crate::wire::transaction::TransId;
 use hold::Holds;
 use mailbox::Mailbox;
 use node::Node;
@@ -76,7 +77,6 @@ impl Default for Options {
 }
 
 /// What the threads of a cluster handle and its connections share.
-#[derive(Debug)]
 pub struct Cluster {
     /// The client's own node id.
     pub own_node: NodeId,
@@ -99,6 +99,10 @@ pub struct Cluster {
     pub schema_news: AtomicU32,
     /// Each connection starts its transaction ids here, and moves it on.
     pub next_transaction: AtomicU32,
+    /// Coordinator records of closed ports that are still busy.
+    left: Mutex<Vec<Left>>,
+    /// Who wants to know that the cluster is back after the loss of all links.
+    returns: Mutex<Vec<OnReturn>>,
     stopping: AtomicBool,
     /// A thread of the handle has died: nothing can be promised any more, and every poll says so.
     broken: AtomicBool,
@@ -107,6 +111,26 @@ pub struct Cluster {
     threads: Mutex<Threads>,
     /// The process that made the threads; a fork has none of them.
     process: u32,
+}
+
+/// What runs when the cluster is back.
+type OnReturn = Box<dyn Fn(&Arc<Cluster>) -> bool + Send>;
+
+/// A coordinator record whose transaction has ended for its user, but not for the node yet.
+#[derive(Debug, Clone, Copy)]
+pub struct Left {
+    /// Its node.
+    pub node: NodeId,
+    /// The generation of the node's link.
+    pub generation: u32,
+    /// The block number of the port that it was seized for, and the id that the port gave it.
+    pub port: (u16, u32),
+    /// The block number of its coordinator instance, and the node's name of it.
+    pub coordinator: (u16, u32),
+    /// The transaction.
+    pub transid: TransId,
+    /// TCROLLBACKREQ is out: TCROLLBACKREP is not the final reply.
+    pub rolling_back: bool,
 }
 
 /// How far a data node is, for who waits and for messages.
@@ -136,7 +160,7 @@ impl Cluster {
             std::thread::sleep(pause);
             true
         })?;
-        let cluster = Self::start(joined, options)?;
+        let cluster = Self::start(joined, connectstring.hosts, options)?;
         match cluster.wait_usable(1, deadline) {
             Ok(()) => {}
             Err(e) => {
@@ -149,7 +173,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    fn start(joined: mgm::Joined, options: &Options) -> Result<Arc<Self>, Error> {
+    fn start(joined: mgm::Joined, servers: Vec<mgm::Host>, options: &Options) -> Result<Arc<Self>, Error> {
         let mgm::Joined { node_id, configuration, session } = joined;
         let links =
             configuration.links(node_id).map_err(|e| Error::new(own::CONNECT_FAILED, e.to_string()))?;
@@ -167,13 +191,15 @@ impl Cluster {
             incarnation: AtomicU32::new(1),
             schema_news: AtomicU32::new(0),
             next_transaction: AtomicU32::new(0),
+            left: Mutex::default(),
+            returns: Mutex::default(),
             stopping: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             progressed: Condvar::new(),
             threads: Mutex::default(),
             process: std::process::id(),
         });
-        match cluster.spawn(session, options) {
+        match cluster.spawn(connector::Connector::new(session, servers), options) {
             Ok(()) => Ok(cluster),
             Err(e) => {
                 cluster.disconnect();
@@ -182,7 +208,7 @@ impl Cluster {
         }
     }
 
-    fn spawn(self: &Arc<Self>, session: mgm::Session, options: &Options) -> std::io::Result<()> {
+    fn spawn(self: &Arc<Self>, connector: connector::Connector, options: &Options) -> std::io::Result<()> {
         let mut threads = self.threads();
         let mut receivers = Vec::new();
         let receive_threads = options.receive_threads.max(1);
@@ -201,7 +227,6 @@ impl Cluster {
         threads.send_pool = Some(pool_mailbox.clone());
         threads.handles.push(thread("ic-send".into(), self.clone(), move |_| pool.run())?);
         threads.handles.push(thread("ic-hold".into(), self.clone(), move |c| c.holds.run(&c.nodes))?);
-        let connector = connector::Connector::new(session);
         let orders = connector.orders();
         threads.handles.push(thread("ic-connect".into(), self.clone(), move |c| connector.run(c))?);
         let manager = manager::Manager::new(self, orders, receivers, pool_mailbox);
@@ -251,6 +276,48 @@ impl Cluster {
         self.nodes.iter().find(|n| n.id == id)
     }
 
+    /// Leaves a busy coordinator record of a port that closes to the manager, which takes its final reply.
+    pub fn leave(&self, record: Left) {
+        self.left.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(record);
+    }
+
+    fn take_left(&self, all: &mut Vec<Left>) {
+        all.append(&mut self.left.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+    }
+
+    /// Has `told` run on the connector's thread when data nodes are usable again after the loss of all links. It
+    /// says whether it could do what it does then, and is run again if not.
+    pub fn on_return(&self, told: impl Fn(&Arc<Cluster>) -> bool + Send + 'static) {
+        self.returns().push(Box::new(told));
+    }
+
+    fn tell_return(self: &Arc<Self>) -> bool {
+        let mut told = std::mem::take(&mut *self.returns());
+        let done = told.iter().fold(true, |done, tell| tell(self) && done);
+        let mut all = self.returns();
+        // Those who came meanwhile know the cluster as it is now.
+        told.append(&mut all);
+        *all = told;
+        done
+    }
+
+    fn returns(&self) -> MutexGuard<'_, Vec<OnReturn>> {
+        self.returns.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Waits; false when the cluster handle is being disconnected.
+    fn rest(&self, pause: Duration) -> bool {
+        let until = Instant::now() + pause;
+        let mut progress = self.progress();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.stopping() {
+                return !self.stopping();
+            }
+            progress = self.progressed.wait_timeout(progress, left).unwrap_or_else(|p| p.into_inner()).0;
+        }
+    }
+
     /// Ends every thread and link. What is in flight completes at each connection's next poll.
     pub fn disconnect(&self) {
         if self.stopping.swap(true, Ordering::AcqRel) || self.forked() {
@@ -298,6 +365,12 @@ impl Cluster {
 
     fn threads(&self) -> MutexGuard<'_, Threads> {
         self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cluster({})", self.own_node)
     }
 }
 

@@ -14,8 +14,9 @@ use super::Connection;
 use super::query::{Confirmed, State};
 use super::slots::NONE;
 use super::transaction::{NEVER, Phase, Transaction, Usage};
+use crate::cluster::Left;
 use crate::error::{ndb, own};
-use crate::wire::transaction::TransId;
+use crate::wire::transaction::{Ending, TransId};
 
 /// Between packing and sending, nanoseconds: a send that comes later starts the deadlines of what it sends anew, and
 /// deadlines are so much later than asked for that none is early.
@@ -142,43 +143,45 @@ impl<T: Copy> Connection<T> {
     }
 
     /// Parts a transaction from its record, which stays busy until its final reply.
-    fn set_aside(&mut self, at: u32, rolling_back: bool) {
+    pub(super) fn set_aside(&mut self, at: u32, rolling_back: bool) {
         let transaction = &mut self.transactions[at];
         let record = std::mem::replace(&mut transaction.record, NONE);
         let transid = transaction.transid;
         self.records[record as usize].usage = Usage::Aside { transid, rolling_back };
     }
 
+    /// The connection ends: records that are still busy are the manager's from now on.
+    pub(super) fn leave_records(&mut self) {
+        for (slot, record) in self.records.iter().enumerate() {
+            let work = &self.work[record.node];
+            let Usage::Aside { transid, rolling_back } = record.usage else { continue };
+            if work.generation != 0 {
+                self.cluster.leave(Left {
+                    node: work.node.id,
+                    generation: work.generation,
+                    port: (self.port.block(), (slot as u32) << 1),
+                    coordinator: (record.block, record.connect),
+                    transid,
+                    rolling_back,
+                });
+            }
+        }
+    }
+
     /// A reply that names a record and no transaction of the caller. The final one of a record that was set aside
     /// frees it.
     #[cold]
-    pub(super) fn late_reply(&mut self, node: usize, client: u32, transid: TransId, reply: Late) {
+    pub(super) fn late_reply(&mut self, node: usize, client: u32, transid: TransId, ending: Ending) {
         self.statistics.late_replies += 1;
         let slot = client >> 1;
         let Some(record) = self.records.get(slot as usize).filter(|record| record.node == node) else {
             return;
         };
         let Usage::Aside { transid: of, rolling_back } = record.usage else { return };
-        let last = match reply {
-            Late::Part => false,
-            Late::Aborted => !rolling_back,
-            Late::Final => true,
-        };
-        if of == transid && last {
+        if of == transid && ending.is_last(rolling_back) {
             self.reuse_record(slot);
         }
     }
-}
-
-/// How much a reply ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Late {
-    /// More comes.
-    Part,
-    /// The node aborted the transaction: nothing more comes unless a rollback is out, which is answered too.
-    Aborted,
-    /// Nothing more comes.
-    Final,
 }
 
 pub(super) fn nanos(limit: Duration) -> u64 {

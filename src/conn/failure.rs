@@ -211,11 +211,9 @@ impl<T: Copy> Connection<T> {
                 continue;
             };
             let error = transaction.error_without_reply(self.work[transaction.node].epoch);
-            let record = std::mem::replace(&mut self.transactions[at].record, NONE);
-            if record != NONE {
-                // It stays busy at the node: it must not be used, or released, before its final reply.
-                let (transid, rolling_back) = (self.transactions[at].transid, false);
-                self.records[record as usize].usage = Usage::Aside { transid, rolling_back };
+            let (busy, rolling_back) = (transaction.started, transaction.phase == Phase::RollingBack);
+            if transaction.record != NONE && busy {
+                self.set_aside(at, rolling_back);
             }
             self.end(at, error, false);
         }

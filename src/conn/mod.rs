@@ -29,8 +29,9 @@ use crate::cluster::Cluster;
 use crate::cluster::node::Node;
 use crate::cluster::port::Port;
 use crate::dict::record::{Columns, Record};
+use crate::dict::standing::Standing;
 use crate::dict::table::Table;
-use crate::error::{ndb, own};
+use crate::error::own;
 use crate::link::page::Page;
 use crate::wire::block::reference;
 use crate::wire::registration::NodeSet;
@@ -244,12 +245,12 @@ impl<T: Copy> Connection<T> {
 
     // Queries.
 
-    /// A new query over rows of two records of `table`, whose definition is of this `incarnation` of the cluster;
+    /// A new query over rows of two records of `table`, whose definition has this `standing`;
     /// without `attr` it reads or writes no columns.
     pub fn create_query(
         &mut self,
         table: Arc<Table>,
-        incarnation: u32,
+        standing: Arc<Standing>,
         key: Arc<Record>,
         attr: Option<Arc<Record>>,
         token: T,
@@ -258,7 +259,7 @@ impl<T: Copy> Connection<T> {
         if !fits(&key) || key.key_fields().is_none() || !attr.as_deref().is_none_or(fits) {
             return Err(own::RECORD_MISMATCH);
         }
-        let query = Query::new(table, incarnation, key, attr, token);
+        let query = Query::new(table, standing, key, attr, token);
         let at = self.queries.insert(query).ok_or(own::TOO_MANY_IN_FLIGHT)?;
         Ok(self.queries.handle(at))
     }
@@ -333,9 +334,7 @@ impl<T: Copy> Connection<T> {
         if !matches!(query.state, State::Idle | State::InCallback) {
             return Err(own::QUERY_NOT_IDLE);
         }
-        if query.incarnation != self.cluster.incarnation.load(Ordering::Relaxed) {
-            return Err(ndb::SCHEMA_VERSION);
-        }
+        query.standing.check(self.cluster.incarnation.load(Ordering::Relaxed))?;
         query.pack(sender, id, operation)?;
         query.state = State::Defined;
         query.error = 0;
@@ -623,6 +622,7 @@ impl<T: Copy> Connection<T> {
         }
         self.stop();
         self.release_records();
+        self.leave_records();
         self.transmit(true, |_| true);
         self.cluster.next_transaction.fetch_max(self.transid[0], Ordering::Relaxed);
         self.finished = true;

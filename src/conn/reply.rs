@@ -5,7 +5,6 @@
 use std::sync::atomic::Ordering;
 
 use super::Connection;
-use super::deadline::Late;
 use super::query::{Confirmed, State};
 use super::slots::{MAX_SLOTS, NONE};
 use super::transaction::{NEVER, Phase, Usage};
@@ -16,8 +15,8 @@ use crate::wire::gsn;
 use crate::wire::registration::TakeOverTcConf;
 use crate::wire::signal::{Fragment, Signal};
 use crate::wire::transaction::{
-    self as signals, AttrInfo, CommitConf, CommitRef, FailConf, FailRef, KeyConf, KeyRef, RollbackConf,
-    RollbackRef, RollbackRep, Row, SeizeConf, SeizeRef, TransId,
+    self as signals, AttrInfo, CommitConf, CommitRef, Ending, FailConf, FailRef, KeyConf, KeyRef,
+    RollbackConf, RollbackRef, RollbackRep, Row, SeizeConf, SeizeRef, TransId,
 };
 
 impl<T: Copy> Connection<T> {
@@ -132,8 +131,8 @@ impl<T: Copy> Connection<T> {
             self.acknowledge(node, signal, Some(conf.transid));
         }
         let Some(at) = self.transaction_of(node, conf.client, conf.transid) else {
-            let reply = if conf.commit { Late::Final } else { Late::Part };
-            return self.late_reply(node, conf.client, conf.transid, reply);
+            let ending = if conf.commit { Ending::Whole } else { Ending::Part };
+            return self.late_reply(node, conf.client, conf.transid, ending);
         };
         for (operation, info) in conf.operations() {
             let Some(q) = self.query_of(operation, conf.transid) else { continue };
@@ -253,7 +252,7 @@ impl<T: Copy> Connection<T> {
 
     fn rollback_rep(&mut self, node: usize, rep: &RollbackRep) {
         let Some(at) = self.transaction_of(node, rep.client, rep.transid) else {
-            return self.late_reply(node, rep.client, rep.transid, Late::Aborted);
+            return self.late_reply(node, rep.client, rep.transid, Ending::Aborted);
         };
         if self.transactions[at].phase == Phase::RollingBack {
             // The answer to our own rollback is still to come, and only then the record is free.
@@ -282,7 +281,7 @@ impl<T: Copy> Connection<T> {
         match self.transaction_of(node, client, transid) {
             Some(at) if phases.contains(&self.transactions[at].phase) => self.end(at, error, committed),
             Some(_) => self.statistics.late_replies += 1,
-            None => self.late_reply(node, client, transid, Late::Final),
+            None => self.late_reply(node, client, transid, Ending::Whole),
         }
     }
 

@@ -108,9 +108,8 @@ fn what_waits_for_a_record_ends_too() {
     let mut session = Session::new(false);
     let mut fresh = Connection::<u32>::new(session.cluster.clone()).unwrap();
     std::mem::swap(&mut fresh, &mut session.connection);
-    let incarnation = session.cluster.incarnation.load(Ordering::Relaxed);
-    let (table, key) = (session.table.clone(), session.key.clone());
-    session.queries = vec![session.connection.create_query(table, incarnation, key, None, 0).unwrap()];
+    let (table, standing, key) = (session.table.clone(), session.standing.clone(), session.key.clone());
+    session.queries = vec![session.connection.create_query(table, standing, key, None, 0).unwrap()];
     let transaction = session.start(1);
     session.define(0, 1, transaction, READ).unwrap();
     session.connection.commit(transaction).unwrap();
