@@ -17,7 +17,7 @@ use super::record::Record;
 use super::table::TableDef;
 use super::{guard, guard_with, put};
 use crate::conn::transaction::Phase;
-use crate::conn::{Connection, Operation};
+use crate::conn::{Completed, Connection, Operation};
 use crate::error::own;
 
 /// A query's handle: 0 is none; stale once the query is freed.
@@ -146,15 +146,16 @@ impl ApidConnection {
     /// Runs the callbacks that are due. The mark must be CALL.
     fn run_callbacks(&self, conn: *mut ApidConnection) {
         while let Some(completion) = self.with_inner(|inner| inner.next_callback()) {
+            let (Completed::Query(handle) | Completed::MultiRead(handle)) = completion.completed;
             if let Some(callback) = completion.token.callback {
                 self.polling_thread.store(this_thread(), Ordering::Relaxed);
                 self.inside.store(CALLBACK, Ordering::Relaxed);
                 // SAFETY: the caller gave this function with the definition, to be called like this while the
                 // connection lives; it cannot free the connection meanwhile.
-                unsafe { callback(conn, completion.query, completion.token.user_ref) };
+                unsafe { callback(conn, handle, completion.token.user_ref) };
                 self.inside.store(CALL, Ordering::Relaxed);
             }
-            self.with_inner(|inner| inner.callback_done(completion.query));
+            self.with_inner(|inner| inner.callback_done(completion.completed));
         }
     }
 

@@ -8,11 +8,13 @@
 //!
 //! - `send`: packing, coordinator records, the buffers of the nodes;
 //! - `reply`: what each reply does;
+//! - [`multi_read`]: many reads that complete as one;
 //! - `failure`: what the loss of a link does; `deadline`: what ends without a reply;
 //! - [`query`], [`transaction`], `slots`, [`row`]: the parts.
 
 mod deadline;
 mod failure;
+pub mod multi_read;
 pub mod query;
 mod reply;
 pub mod row;
@@ -36,7 +38,8 @@ use crate::link::page::Page;
 use crate::wire::block::reference;
 use crate::wire::registration::NodeSet;
 use crate::wire::transaction::{AbortOption, LockMode, RequestInfo, TransId, WriteKind, key_request};
-use query::{Confirmed, Query, State};
+use multi_read::MultiRead;
+use query::{Query, State};
 use slots::{NONE, Slots};
 use transaction::{NEVER, Phase, Record as CoordinatorRecord, Transaction, Usage, Wish};
 
@@ -52,6 +55,8 @@ const READ_KEY: usize = key_request::SECTION_LENGTHS + 2;
 pub enum Operation {
     /// Reads the columns of the attribute record.
     Read(LockMode),
+    /// Reads no column: whether the row is there.
+    Exists,
     /// Writes them.
     Write(WriteKind, AbortOption),
 }
@@ -79,13 +84,41 @@ pub struct Statistics {
     pub late_replies: u64,
     /// Transactions that ended at their deadline.
     pub deadlines: u64,
+    /// Multi-key reads whose keys had one owner.
+    pub multikey_slotted: u64,
+    /// Those that were split by owner.
+    pub multikey_fanout: u64,
+    /// Those that had an uncertain owner, and went to any node.
+    pub multikey_coordinator: u64,
+    /// The parts they were sent in.
+    pub multikey_parts: u64,
+    /// Those of which a part had to wait for a coordinator record.
+    pub multikey_deferred: u64,
+    /// Most parts that were out at once.
+    pub multikey_parts_high: u64,
 }
 
-/// A completed query that wants its callback to be run.
+/// What has completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completed {
+    /// The query with this handle.
+    Query(u64),
+    /// The multi-key read with this handle.
+    MultiRead(u64),
+}
+
+/// Whose callback is due: slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Due {
+    Query(u32),
+    MultiRead(u32),
+}
+
+/// What has completed and wants its callback to be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion<T> {
-    /// Its handle.
-    pub query: u64,
+    /// What it is.
+    pub completed: Completed,
     /// What its definition gave.
     pub token: T,
 }
@@ -137,8 +170,11 @@ pub struct Connection<T> {
     work: Vec<Work>,
     /// Transactions with queries that no commit has packed.
     unsealed: Vec<u32>,
-    ready: VecDeque<u32>,
+    multi_reads: Slots<MultiRead<T>>,
+    multi: multi_read::Scratch,
+    ready: VecDeque<Due>,
     executed: VecDeque<u32>,
+    executed_multi_reads: VecDeque<u32>,
     pages: Vec<Page>,
     transid: [u32; 2],
     in_flight: usize,
@@ -146,7 +182,9 @@ pub struct Connection<T> {
     /// A callback has asked for a send, with force or without: it follows the callbacks, one write per node for all of them.
     send_asked: Option<bool>,
     poll_min: u32,
-    /// What `completed` was at the end of the last poll.
+    /// Operations of which the caller can know that they have completed; a multi-key read counts when it has.
+    done: u64,
+    /// What `done` was at the end of the last poll.
     polled: u64,
     /// The connection takes no more work.
     finished: bool,
@@ -202,14 +240,18 @@ impl<T: Copy> Connection<T> {
             unused_records: Vec::new(),
             work: work.collect(),
             unsealed: Vec::new(),
+            multi_reads: Slots::new(block),
+            multi: multi_read::Scratch::default(),
             ready: VecDeque::new(),
             executed: VecDeque::new(),
+            executed_multi_reads: VecDeque::new(),
             pages: Vec::new(),
             transid: [low, high],
             in_flight: 0,
             next_node: block as usize,
             send_asked: None,
             poll_min: 1,
+            done: 0,
             polled: 0,
             finished: false,
             settled: false,
@@ -268,9 +310,9 @@ impl<T: Copy> Connection<T> {
     pub fn free_query(&mut self, query: u64) -> Result<(), i32> {
         let at = self.query_at(query)?;
         match self.queries[at].state {
-            State::Defined | State::Sent => Err(own::QUERY_NOT_IDLE),
+            State::Defined | State::Sent | State::Gathered => Err(own::QUERY_NOT_IDLE),
             State::Idle | State::Complete | State::InCallback => {
-                self.ready.retain(|&q| q != at);
+                self.ready.retain(|&due| due != Due::Query(at));
                 self.executed.retain(|&q| q != at);
                 self.queries.remove(at);
                 Ok(())
@@ -286,7 +328,7 @@ impl<T: Copy> Connection<T> {
             State::Idle | State::Complete | State::InCallback => {
                 Ok((&mut query.key_row, &mut query.attr_row))
             }
-            State::Defined | State::Sent => Err(own::QUERY_NOT_IDLE),
+            State::Defined | State::Sent | State::Gathered => Err(own::QUERY_NOT_IDLE),
         }
     }
 
@@ -324,11 +366,10 @@ impl<T: Copy> Connection<T> {
         if !state.takes_work() {
             return Err(own::TRANSACTION_NOT_OPEN);
         }
-        let work = &self.work[state.node];
-        if 4 * work.buffer.len() + work.node.sender.waiting() > MAX_WAITING {
+        if self.work[state.node].is_full() {
             return Err(own::SEND_BUFFER_FULL);
         }
-        let id = (self.queries.generation(at) & 0x7ff) << 21 | at << 1;
+        let id = self.operation_id(at);
         let sender = self.port.block();
         let query = &mut self.queries[at];
         if !matches!(query.state, State::Idle | State::InCallback) {
@@ -336,18 +377,18 @@ impl<T: Copy> Connection<T> {
         }
         query.standing.check(self.cluster.incarnation.load(Ordering::Relaxed))?;
         query.pack(sender, id, operation)?;
-        query.state = State::Defined;
-        query.error = 0;
-        query.confirmed = Confirmed::No;
-        query.received = 0;
-        query.refused = false;
-        query.callback = callback;
-        query.token = token;
+        query.define(callback, token);
         self.transactions[in_transaction].writes |= matches!(operation, Operation::Write(..));
         self.join(at, in_transaction);
         self.in_flight += 1;
         self.statistics.defined += 1;
         Ok(())
+    }
+
+    /// The id that stands for a query in requests and replies.
+    #[inline]
+    fn operation_id(&self, at: u32) -> u32 {
+        (self.queries.generation(at) & 0x7ff) << 21 | at << 1
     }
 
     /// Appends a defined query to its transaction's list.
@@ -523,7 +564,7 @@ impl<T: Copy> Connection<T> {
             if self.cluster.stopping() {
                 self.stop();
             }
-            let completed = self.statistics.completed - done;
+            let completed = self.done - done;
             if completed >= enough || self.settled || (completed == 0 && !self.ready.is_empty()) {
                 break;
             }
@@ -541,7 +582,7 @@ impl<T: Copy> Connection<T> {
             until.get_or_insert_with(|| self.clock.saturating_add(wait.as_nanos() as u64));
         }
         self.transmit(false, |work| work.urgent);
-        self.polled = self.statistics.completed;
+        self.polled = self.done;
         Ok((self.statistics.signals - before) as u32)
     }
 
@@ -565,22 +606,36 @@ impl<T: Copy> Connection<T> {
         }
     }
 
-    /// The next query whose callback is due. Its rows are the caller's. To be followed by
+    /// The next query or multi-key read whose callback is due. Its rows are the caller's. To be followed by
     /// [`Connection::callback_done`].
     #[inline]
     pub fn next_callback(&mut self) -> Option<Completion<T>> {
-        let at = self.ready.pop_front()?;
-        self.queries[at].state = State::InCallback;
-        Some(Completion { query: self.queries.handle(at), token: self.queries[at].token })
+        match self.ready.pop_front()? {
+            Due::Query(at) => {
+                self.queries[at].state = State::InCallback;
+                let completed = Completed::Query(self.queries.handle(at));
+                Some(Completion { completed, token: self.queries[at].token })
+            }
+            Due::MultiRead(at) => {
+                let (handle, token) = self.enter_multi_read(at);
+                Some(Completion { completed: Completed::MultiRead(handle), token })
+            }
+        }
     }
 
-    /// The callback has run: the query is idle unless it was defined anew, or freed.
+    /// The callback has run: a query is idle unless it was defined anew, or freed; a multi-key read is given up.
     #[inline]
-    pub fn callback_done(&mut self, query: u64) {
-        if let Some(at) = self.queries.find(query)
-            && self.queries[at].state == State::InCallback
-        {
-            self.queries[at].state = State::Idle;
+    pub fn callback_done(&mut self, completed: Completed) {
+        match completed {
+            Completed::Query(query) => {
+                if let Some(at) = self.queries.find(query)
+                    && self.queries[at].state == State::InCallback
+                {
+                    self.queries[at].state = State::Idle;
+                }
+            }
+            // It may have been given up already.
+            Completed::MultiRead(read) => drop(self.close_multi_read(read)),
         }
     }
 
@@ -663,19 +718,22 @@ impl<T> Query<T> {
         }
         self.template = None;
         self.pack_anew(sender, id, operation)?;
-        self.template = matches!(operation, Operation::Read(_)).then_some(operation);
+        self.template = (!matches!(operation, Operation::Write(..))).then_some(operation);
         Ok(())
     }
 
     fn pack_anew(&mut self, sender: u16, id: u32, operation: Operation) -> Result<(), i32> {
         let info = match operation {
             Operation::Read(mode) => RequestInfo::read(mode),
+            Operation::Exists => RequestInfo::read(LockMode::Committed),
             Operation::Write(kind, option) => RequestInfo::write(kind, option).queue_on_redo(),
         };
         self.info = if self.on_disk { info } else { info.no_disk() };
         self.operation = id;
+        self.decodes = matches!(operation, Operation::Read(_)) && self.attr.is_some();
         let has_attrinfo = match operation {
-            Operation::Read(_) | Operation::Write(WriteKind::Insert | WriteKind::Write, _) => true,
+            Operation::Read(_) | Operation::Exists => true,
+            Operation::Write(WriteKind::Insert | WriteKind::Write, _) => true,
             Operation::Write(WriteKind::Update, _) => self.has_values,
             Operation::Write(WriteKind::Delete, _) => false,
         };
@@ -691,10 +749,10 @@ impl<T> Query<T> {
         let key_words = self.request.len() - before;
         let out = &mut self.request;
         match operation {
-            Operation::Read(_) => match &self.attr {
-                Some(attr) => attr.push_read_list(out),
+            Operation::Read(_) | Operation::Exists => match &self.attr {
+                Some(attr) if self.decodes => attr.push_read_list(out),
                 // A row is there or not: reading a key column tells.
-                None => out.push((self.table.primary_key[0] as u32) << 16),
+                _ => out.push((self.table.primary_key[0] as u32) << 16),
             },
             Operation::Write(WriteKind::Insert | WriteKind::Write, _) => {
                 // The key is a part of the row too, and always the one that finds it.

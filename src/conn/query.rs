@@ -25,6 +25,8 @@ pub enum State {
     Complete,
     /// Its callback runs.
     InCallback,
+    /// Complete, and a part of a multi-key read that is not, or has not been taken: its rows are the library's.
+    Gathered,
 }
 
 /// What a reply has said about the row.
@@ -75,6 +77,11 @@ pub(super) struct Query<T> {
     pub(super) refused: bool,
     /// How many losses of links the connection knew of when the query was packed.
     pub(super) losses: u32,
+    /// The multi-key read that it is a part of, and its place there.
+    pub(super) multi_read: u32,
+    pub(super) index: u32,
+    /// The row goes into the attribute row.
+    pub(super) decodes: bool,
     /// Completion runs a callback; else it goes to the executed list.
     pub(super) callback: bool,
     pub(super) token: T,
@@ -117,9 +124,24 @@ impl<T> Query<T> {
             received: 0,
             refused: false,
             losses: 0,
+            multi_read: NONE,
+            index: 0,
+            decodes: false,
             callback: false,
             token,
         }
+    }
+
+    /// Its request is packed: nothing is known of the outcome.
+    #[inline]
+    pub(super) fn define(&mut self, callback: bool, token: T) {
+        self.state = State::Defined;
+        self.error = 0;
+        self.confirmed = Confirmed::No;
+        self.received = 0;
+        self.refused = false;
+        self.callback = callback;
+        self.token = token;
     }
 
     /// Whether every reply about this operation has come, the transaction's outcome aside.

@@ -4,10 +4,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::Connection;
 use super::query::{Confirmed, State};
 use super::slots::{MAX_SLOTS, NONE};
 use super::transaction::{NEVER, Phase, Usage};
+use super::{Connection, Due};
 use crate::error::{Class, class, ndb};
 use crate::link::page::{Content, Page, for_each_signal, is_failure_news};
 use crate::wire::block::DBTC;
@@ -176,8 +176,8 @@ impl<T: Copy> Connection<T> {
         let query = &mut self.queries[q];
         query.received += row.attributes.len() as u32;
         let decoded = match &query.attr {
-            Some(attr) => attr.decode_row(row.attributes, query.attr_row.bytes_mut()),
-            None => Ok(()),
+            Some(attr) if query.decodes => attr.decode_row(row.attributes, query.attr_row.bytes_mut()),
+            _ => Ok(()),
         };
         if row.attributes.is_empty() {
             // A row without attributes is a row all the same.
@@ -313,6 +313,7 @@ impl<T: Copy> Connection<T> {
         // What the caller asked for by itself, not along with an operation.
         self.settled |= matches!(transaction.phase, Phase::Committing | Phase::RollingBack);
         transaction.phase = Phase::Ended;
+        self.multi.parts -= transaction.part as u64;
         let record = std::mem::replace(&mut transaction.record, NONE);
         if record == NONE && !transaction.started {
             // It may be among those that wait for a record.
@@ -360,7 +361,7 @@ impl<T: Copy> Connection<T> {
         let query = &mut self.queries[q];
         query.state = State::Complete;
         let (at, previous, next) = (query.transaction, query.previous, query.next);
-        let (callback, failed) = (query.callback, query.error);
+        let (callback, multi_read, failed) = (query.callback, query.multi_read, query.error);
         match previous {
             NONE => self.transactions[at].first = next,
             _ => self.queries[previous].next = next,
@@ -378,8 +379,12 @@ impl<T: Copy> Connection<T> {
         if failed != 0 {
             self.failed(failed);
         }
+        if multi_read != NONE {
+            return self.gathered(q);
+        }
+        self.done += 1;
         if callback {
-            self.ready.push_back(q);
+            self.ready.push_back(Due::Query(q));
         } else {
             self.executed.push_back(q);
         }

@@ -332,6 +332,12 @@ impl Work {
         }
     }
 
+    /// Whether as much waits for the node as may.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        4 * self.buffer.len() + self.node.sender.waiting() > super::MAX_WAITING
+    }
+
     /// Whether the node has a link of which the loss has not been read.
     pub(super) fn is_connected(&self) -> bool {
         self.node.latest_generation() > self.lost_generation

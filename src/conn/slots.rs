@@ -85,6 +85,11 @@ impl<T> Slots<T> {
         self.slots.get(at as usize)?.value.as_ref()
     }
 
+    /// Whether so many more can be put in.
+    pub fn has_room(&self, count: usize) -> bool {
+        self.free.len() + MAX_SLOTS - self.slots.len() >= count
+    }
+
     /// All slots have smaller numbers.
     pub fn bound(&self) -> u32 {
         self.slots.len() as u32

@@ -87,7 +87,7 @@ impl Session {
         let mut tokens = Vec::new();
         while let Some(completion) = self.connection.next_callback() {
             tokens.push(completion.token);
-            self.connection.callback_done(completion.query);
+            self.connection.callback_done(completion.completed);
         }
         tokens
     }

@@ -49,6 +49,8 @@ pub(super) struct Transaction {
     pub(super) writes: bool,
     /// The caller has given it up; the slot goes when its last query and the outcome are in.
     pub(super) closed: bool,
+    /// It is a part of a multi-key read; the caller has no handle of it.
+    pub(super) part: bool,
     /// Its queries in order of definition; those before `first_defined` are packed.
     pub(super) first: u32,
     pub(super) last: u32,
@@ -84,6 +86,7 @@ impl Transaction {
             started: false,
             writes: false,
             closed: false,
+            part: false,
             first: NONE,
             last: NONE,
             first_defined: NONE,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use iclaustron::cluster::Cluster;
 use iclaustron::conn::transaction::Phase;
-use iclaustron::conn::{Connection, Operation};
+use iclaustron::conn::{Completed, Connection, Operation};
 use iclaustron::dict::client::Client;
 use iclaustron::dict::record::Record;
 use iclaustron::dict::standing::Standing;
@@ -237,9 +237,10 @@ impl User {
     /// Runs the callbacks that are due.
     pub fn take_callbacks(&mut self) {
         while let Some(completion) = self.connection.next_callback() {
-            assert!(self.seen.insert(completion.query), "a second completion");
-            self.done.push(completion.query);
-            self.connection.callback_done(completion.query);
+            let Completed::Query(query) = completion.completed else { panic!("no query: {completion:?}") };
+            assert!(self.seen.insert(query), "a second completion");
+            self.done.push(query);
+            self.connection.callback_done(completion.completed);
         }
     }
 

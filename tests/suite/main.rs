@@ -13,6 +13,7 @@ mod distribution;
 mod kit;
 mod ledger;
 mod lifetimes;
+mod multi_reads;
 mod node_ids;
 mod operations;
 mod pipelines;

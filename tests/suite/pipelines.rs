@@ -123,7 +123,7 @@ impl<'a> Pipeline<'a> {
                 if self.accepted < operations {
                     self.start(completion.token);
                 }
-                self.connection.callback_done(completion.query);
+                self.connection.callback_done(completion.completed);
             }
             self.connection.end_poll();
             (self.connection.in_flight() == 0).then_some(())

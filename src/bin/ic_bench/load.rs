@@ -341,7 +341,7 @@ impl Worker {
         self.tick();
         while let Some(completion) = self.connection.next_callback() {
             self.complete(completion.token)?;
-            self.connection.callback_done(completion.query);
+            self.connection.callback_done(completion.completed);
         }
         self.record();
         self.connection.end_poll();
@@ -482,7 +482,7 @@ impl Worker {
             key.bytes_mut().copy_from_slice(&place.key.to_ne_bytes());
             let new = match place.operation {
                 // So that a read which brings nothing is noticed.
-                Operation::Read(_) => table::no_value_of(place.key),
+                Operation::Read(_) | Operation::Exists => table::no_value_of(place.key),
                 Operation::Write(..) => table::value(place.key, generation),
             };
             value.bytes_mut().copy_from_slice(&new.to_ne_bytes());
