@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::args::{QueryCallback, ReadKeyArgs, Statistics, WriteKeyArgs, init, read};
 use super::global::{ApidGlobal, Shared};
 use super::handle::{Handle, borrow, forks, give, take_back};
+use super::multi_read::copy_rows;
 use super::record::Record;
 use super::table::TableDef;
 use super::{guard, guard_with, put};
@@ -39,12 +40,20 @@ const FREE_LIMIT: Duration = Duration::from_secs(2);
 
 /// What a definition gives and its completion gives back.
 #[derive(Debug, Clone, Copy)]
-struct Token {
-    callback: QueryCallback,
-    user_ref: *mut c_void,
+pub(super) struct Token {
+    pub(super) callback: QueryCallback,
+    pub(super) user_ref: *mut c_void,
+    /// Of a multi-key read: where its rows go, or NULL.
+    pub(super) rows: *mut u8,
 }
 
-const NO_TOKEN: Token = Token { callback: None, user_ref: std::ptr::null_mut() };
+impl Token {
+    fn new(callback: QueryCallback, user_ref: *mut c_void) -> Token {
+        Token { callback, user_ref, rows: std::ptr::null_mut() }
+    }
+}
+
+const NO_TOKEN: Token = Token { callback: None, user_ref: std::ptr::null_mut(), rows: std::ptr::null_mut() };
 
 const NOBODY: u32 = 0;
 const CALL: u32 = 1;
@@ -100,7 +109,10 @@ impl ApidConnection {
 
     /// A hot call: best effort against a second thread.
     #[inline]
-    fn enter<R>(&self, body: impl FnOnce(&mut Connection<Token>) -> Result<R, i32>) -> Result<R, i32> {
+    pub(super) fn enter<R>(
+        &self,
+        body: impl FnOnce(&mut Connection<Token>) -> Result<R, i32>,
+    ) -> Result<R, i32> {
         self.check()?;
         let before = self.inside.load(Ordering::Relaxed);
         if before == CALL {
@@ -146,6 +158,10 @@ impl ApidConnection {
     /// Runs the callbacks that are due. The mark must be CALL.
     fn run_callbacks(&self, conn: *mut ApidConnection) {
         while let Some(completion) = self.with_inner(|inner| inner.next_callback()) {
+            if let Completed::MultiRead(handle) = completion.completed {
+                // It fails for nothing that is complete.
+                let _ = self.with_inner(|inner| copy_rows(inner, handle));
+            }
             let (Completed::Query(handle) | Completed::MultiRead(handle)) = completion.completed;
             if let Some(callback) = completion.token.callback {
                 self.polling_thread.store(this_thread(), Ordering::Relaxed);
@@ -767,7 +783,7 @@ pub unsafe extern "C" fn ic_apid_conn_write_key(
         // SAFETY: the caller's duty.
         let (connection, args) = unsafe { (borrow(conn.cast_const())?, read(args)?) };
         let operation = args.operation()?;
-        let token = Token { callback: args.callback, user_ref: args.user_ref };
+        let token = Token::new(args.callback, args.user_ref);
         connection.enter(|inner| inner.define(query, trans, operation, token.callback.is_some(), token))
     })
 }
@@ -788,7 +804,7 @@ pub unsafe extern "C" fn ic_apid_conn_read_key(
         // SAFETY: the caller's duty.
         let (connection, args) = unsafe { (borrow(conn.cast_const())?, read(args)?) };
         let operation = args.operation()?;
-        let token = Token { callback: args.callback, user_ref: args.user_ref };
+        let token = Token::new(args.callback, args.user_ref);
         connection.enter(|inner| inner.define(query, trans, operation, token.callback.is_some(), token))
     })
 }

@@ -5,7 +5,7 @@
 //!
 //! - [`args`]: argument structs that begin with their size, and their constants;
 //! - [`handle`]: how handles reach C and come back;
-//! - [`global`], [`connection`], [`table`], [`record`], [`errors`]: the functions, by the object they are about;
+//! - [`global`], [`connection`], [`multi_read`], [`table`], [`record`], [`errors`]: the functions, by the object they are about;
 //! - `embedded`: data nodes in this process, if the feature of this name is there.
 
 pub mod args;
@@ -15,6 +15,7 @@ pub mod embedded;
 pub mod errors;
 pub mod global;
 pub mod handle;
+pub mod multi_read;
 pub mod record;
 pub mod table;
 

@@ -34,8 +34,9 @@ fn codes_have_constants() {
 
 /// Every export of the header, each with arguments that do nothing if its guard fails to catch.
 mod exports {
-    use super::super::{connection::*, errors::*, global::*, record::*, table::*};
+    use super::super::{connection::*, errors::*, global::*, multi_read::*, record::*, table::*};
     use crate::error::own;
+    use std::ffi::c_void;
     use std::ptr::{null, null_mut};
 
     const INTERNAL: i32 = own::INTERNAL;
@@ -97,6 +98,18 @@ mod exports {
         ic_apid_conn_poll(null_mut(), 0, null_mut()) => |c| c == INTERNAL;
         ic_apid_conn_flush(null_mut(), 0, false, null_mut()) => |c| c == INTERNAL;
         ic_apid_conn_set_poll_min(null_mut(), 1) => |c| c == INTERNAL;
+        ic_multi_read_args_init(null_mut(), 0) => |()| true;
+        ic_apid_conn_multi_read(null_mut(), null(), 0, null(), null_mut()) => |c| c == INTERNAL;
+        ic_apid_conn_multi_read_rows(
+            null_mut(), null_mut(), null_mut(), null_mut(), null(), null_mut(), 0, null(), null_mut()
+        ) => |c| c == INTERNAL;
+        ic_apid_conn_get_next_executed_multi_read(null_mut(), null_mut()) => |c: bool| !c;
+        ic_apid_multi_read_error(null_mut(), 0) => |c| c == INTERNAL;
+        ic_apid_multi_read_found(null_mut(), 0) => |c| c == 0;
+        ic_apid_multi_read_key_state(null_mut(), 0, 0) => |c| c == INTERNAL;
+        ic_apid_multi_read_key_error(null_mut(), 0, 0) => |c| c == INTERNAL;
+        ic_apid_multi_read_user_ref(null_mut(), 0) => |c: *mut c_void| c.is_null();
+        ic_apid_multi_read_close(null_mut(), 0) => |c| c == INTERNAL;
         ic_apid_conn_set_deadline(null_mut(), 1) => |c| c == INTERNAL;
         ic_apid_transaction_set_deadline(null_mut(), 0, 1) => |c| c == INTERNAL;
         ic_apid_conn_statistics(null_mut(), null_mut()) => |c| c == INTERNAL;

@@ -198,6 +198,11 @@ impl<T: Copy> Connection<T> {
         Ok(self.multi_reads[self.multi_read_at(multi_read)?].pending == 0)
     }
 
+    /// How many keys it has.
+    pub fn multi_read_keys(&self, multi_read: u64) -> Result<usize, i32> {
+        Ok(self.multi_reads[self.multi_read_at(multi_read)?].states.len())
+    }
+
     /// What became of the key at `index`.
     pub fn multi_read_key(&self, multi_read: u64, index: usize) -> Result<KeyState, i32> {
         let states = &self.multi_reads[self.multi_read_at(multi_read)?].states;

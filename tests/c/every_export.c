@@ -103,6 +103,15 @@ static void connections(void)
   GIVES(INVALID, ic_apid_conn_statistics, (NULL, NULL));
   GIVES(INVALID, ic_apid_conn_set_poll_min, (NULL, 1));
   GIVES(INVALID, ic_apid_conn_set_deadline, (NULL, 1));
+  GIVES(INVALID, ic_apid_conn_multi_read, (NULL, NULL, 0, NULL, NULL));
+  GIVES(INVALID, ic_apid_conn_multi_read_rows, (NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL));
+  GIVES(false, ic_apid_conn_get_next_executed_multi_read, (NULL, NULL));
+  GIVES(INVALID, ic_apid_multi_read_error, (NULL, 0));
+  GIVES(0, ic_apid_multi_read_found, (NULL, 0));
+  GIVES(INVALID, ic_apid_multi_read_key_state, (NULL, 0, 0));
+  GIVES(INVALID, ic_apid_multi_read_key_error, (NULL, 0, 0));
+  GIVES((void *)NULL, ic_apid_multi_read_user_ref, (NULL, 0));
+  GIVES(INVALID, ic_apid_multi_read_close, (NULL, 0));
   GIVES(INVALID, ic_apid_transaction_set_deadline, (NULL, 0, 1));
   GIVES(false, ic_apid_conn_get_next_executed_query, (NULL, NULL));
   GIVES(0u, ic_apid_conn_hint_for_key, (NULL, NULL, NULL, NULL, 0));
@@ -119,6 +128,7 @@ static void queries_and_transactions(void)
   GIVES(INVALID, ic_apid_conn_start_transaction, (NULL, 0, NULL, NULL));
   DOES_NOTHING(ic_write_key_args_init, (NULL, 0));
   DOES_NOTHING(ic_read_key_args_init, (NULL, 0));
+  DOES_NOTHING(ic_multi_read_args_init, (NULL, 0));
   GIVES(INVALID, ic_apid_conn_write_key, (NULL, 0, 0, NULL));
   GIVES(INVALID, ic_apid_conn_read_key, (NULL, 0, 0, NULL));
   GIVES(INVALID, ic_apid_conn_commit_transaction, (NULL, 0));
