@@ -4,11 +4,11 @@
 #[cfg(not(loom))]
 pub use std::sync::{
     Arc, Condvar, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicUsize},
+    atomic::{AtomicBool, AtomicU32, AtomicUsize},
 };
 
 #[cfg(loom)]
 pub use loom::sync::{
     Arc, Condvar, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicUsize},
+    atomic::{AtomicBool, AtomicU32, AtomicUsize},
 };

@@ -14,6 +14,7 @@
 //! reading while an inbox is posted to.
 
 mod connector;
+mod descriptor;
 pub mod hold;
 pub mod inbox;
 mod mailbox;
@@ -23,6 +24,7 @@ pub mod port;
 pub mod receive;
 pub mod role;
 mod send_pool;
+pub mod wakeup;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};

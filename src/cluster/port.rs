@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{OnceLock, RwLock, Weak};
 use std::time::{Duration, Instant};
 
-use super::inbox::Inbox;
-use super::role::Role;
+use super::inbox::{Enough, Inbox};
+use super::role::{Reads, Role};
 use crate::link::page::{Content, Page};
 use crate::wire::NodeId;
 use crate::wire::block::MIN_API_BLOCK;
@@ -122,26 +122,12 @@ impl Port {
     /// Takes what is there, waiting until `until` if given, else not at all. `pages` must be empty. A port that
     /// the receive role is lent to reads the sockets itself.
     pub fn take(&mut self, until: Option<Instant>, pages: &mut Vec<Page>) -> bool {
-        loop {
-            if self.inbox.take(pages, &mut self.spent) {
-                return true;
-            }
-            let borrowed = self.inbox.role.get().and_then(|role| Some((role, role.borrow(self.block)?)));
-            let Some((role, mut receiver)) = borrowed else {
-                return until.is_some() && self.inbox.wait(until, pages, &mut self.spent);
-            };
-            let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
-            if self.inbox.start_reading() {
-                let goes_on = receiver.borrowed_round(left, || self.inbox.stop_reading());
-                drop(receiver);
-                if !goes_on {
-                    role.recall();
-                }
-            }
-            if left.is_zero() {
-                return self.inbox.take(pages, &mut self.spent);
-            }
-        }
+        self.take_enough(until, Enough::default(), pages)
+    }
+
+    /// As [`Port::take`]; a sleep ends before `until` only for `enough`.
+    pub fn take_enough(&mut self, until: Option<Instant>, enough: Enough, pages: &mut Vec<Page>) -> bool {
+        take(&self.inbox, self.block, until, enough, pages, &mut self.spent)
     }
 
     /// Gives a page's buffer back, to be used again.
@@ -170,8 +156,40 @@ impl Port {
     }
 }
 
+/// The owner of an inbox takes what is there, as [`Port::take_enough`].
+pub(super) fn take<R: Reads>(
+    inbox: &Inbox<R>,
+    block: u16,
+    until: Option<Instant>,
+    enough: Enough,
+    pages: &mut Vec<Page>,
+    spent: &mut Vec<Vec<u32>>,
+) -> bool {
+    loop {
+        if inbox.take(pages, spent) {
+            return true;
+        }
+        let borrowed = inbox.role.get().and_then(|role| Some((role, role.borrow(block)?)));
+        let Some((role, mut receiver)) = borrowed else {
+            return until.is_some() && inbox.wait(until, enough, pages, spent);
+        };
+        let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+        if inbox.start_reading() {
+            let goes_on = receiver.borrowed_round(left, || inbox.stop_reading());
+            drop(receiver);
+            if !goes_on {
+                role.recall();
+            }
+        }
+        if left.is_zero() {
+            return inbox.take(pages, spent);
+        }
+    }
+}
+
 impl Drop for Port {
     fn drop(&mut self) {
+        self.inbox.close_descriptor();
         if let Some(ports) = &self.ports {
             let mut inboxes = ports.inboxes.write().unwrap_or_else(|poisoned| poisoned.into_inner());
             inboxes[(self.block - MIN_API_BLOCK) as usize] = None;

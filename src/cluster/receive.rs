@@ -13,9 +13,11 @@ use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token};
 
+use super::inbox::News;
 use super::mailbox::{Mailbox, WAKE};
 use super::node::Node;
 use super::port::{MAX_PORTS, Ports};
+use super::role::Reads;
 use crate::link::page::{Content, PAGE_WORDS, Page, Words, is_failure_news};
 use crate::link::reader::{Got, Reader};
 use crate::wire::block::{API_CLUSTERMGR, API_PACKED, MIN_API_BLOCK};
@@ -75,23 +77,6 @@ impl Receiver {
             router: Router::new(ports),
         };
         Ok((receiver, mailbox))
-    }
-
-    /// Waits until something can be read, at most `wait`, reads each ready link, and posts. False at the end.
-    pub fn round(&mut self, wait: Option<Duration>) -> bool {
-        self.wait(wait) && self.read_and_post()
-    }
-
-    /// As [`Receiver::round`], by a borrower: `awake` is called between the wait and the rest.
-    pub fn borrowed_round(&mut self, wait: Duration, awake: impl FnOnce()) -> bool {
-        let waited = self.wait(Some(wait));
-        awake();
-        waited && self.read_and_post()
-    }
-
-    /// Wakes the owner of a port.
-    pub fn poke(&self, block: u16) {
-        self.router.ports.poke(block);
     }
 
     fn wait(&mut self, wait: Option<Duration>) -> bool {
@@ -193,6 +178,24 @@ impl Receiver {
     }
 }
 
+impl Reads for Receiver {
+    type Waker = Mailbox<Order>;
+
+    fn round(&mut self) -> bool {
+        self.wait(None) && self.read_and_post()
+    }
+
+    fn borrowed_round(&mut self, wait: Duration, awake: impl FnOnce()) -> bool {
+        let waited = self.wait(Some(wait));
+        awake();
+        waited && self.read_and_post()
+    }
+
+    fn poke(&self, block: u16) {
+        self.router.ports.poke(block);
+    }
+}
+
 /// Gathers the pages of a round.
 struct Router {
     ports: Arc<Ports>,
@@ -213,6 +216,8 @@ struct Outgoing {
     copy: Vec<u32>,
     /// Words the link brought for this port.
     words: usize,
+    /// What all links brought for it.
+    news: News,
 }
 
 impl Outgoing {
@@ -298,13 +303,18 @@ impl Router {
             API_PACKED => self.carrier(message, main),
             API_CLUSTERMGR => {
                 if is_failure_news(API_CLUSTERMGR, message[1] as u16) {
-                    self.for_every_port(|router, port| router.give(port, message, main));
+                    self.for_every_port(|router, port| {
+                        router.outgoing[port].news.other = true;
+                        router.give(port, message, main);
+                    });
                 }
                 self.give(MANAGER, message, main);
                 Ok(())
             }
             block => {
-                self.give(port_of(block), message, main);
+                let port = port_of(block);
+                self.outgoing[port].news.count(message[1] as u16);
+                self.give(port, message, main);
                 Ok(())
             }
         }
@@ -317,6 +327,7 @@ impl Router {
         for packet in packed::Packets::new(data) {
             let (block, _) = packet.map_err(|_| FrameError::Length)?;
             let port = port_of(block);
+            self.outgoing[port].news.count(message[1] as u16);
             // Packets are at least four words, so no more ports than this can be in one.
             for place in &mut given {
                 match place {
@@ -355,6 +366,7 @@ impl Router {
     fn link_lost(&mut self, node: NodeId, generation: u32) {
         let lost = |router: &mut Self, port: usize| {
             router.give(port, &[], None);
+            router.outgoing[port].news.other = true;
             router.outgoing[port].pages.push(Page { node, generation, content: Content::LinkLost });
         };
         self.for_every_port(lost);
@@ -372,8 +384,9 @@ impl Router {
         for port in self.touched.drain(..) {
             let outgoing = &mut self.outgoing[port];
             outgoing.touched = false;
+            let news = std::mem::take(&mut outgoing.news);
             match inboxes.get(port).and_then(Option::as_ref) {
-                Some(inbox) => inbox.post(&mut outgoing.pages, &mut self.spent),
+                Some(inbox) => inbox.post(&mut outgoing.pages, &mut self.spent, news),
                 None if port == MANAGER => {}
                 // The port is closed. Its confirmations may still ask for an acknowledgement.
                 None => orphans.append(&mut outgoing.pages),
@@ -382,7 +395,7 @@ impl Router {
         let manager = &mut self.outgoing[MANAGER].pages;
         manager.append(&mut orphans);
         if !manager.is_empty() {
-            ports.manager.post(manager, &mut self.spent);
+            ports.manager.post(manager, &mut self.spent, News { other: true, ..News::default() });
         }
         self.reuse_buffers();
     }
@@ -431,7 +444,7 @@ mod tests {
             mailbox.give(Order::Add(Reader::new(id, 1, own), Arc::new(Node::new(id, String::new()))));
             listener.accept().unwrap().0
         });
-        assert!(receiver.round(None), "takes the orders");
+        assert!(receiver.round(), "takes the orders");
         (receiver, port, peers)
     }
 
@@ -449,7 +462,7 @@ mod tests {
     ) -> Vec<(NodeId, Vec<u32>)> {
         let mut all = Vec::new();
         while all.len() < enough {
-            assert!(receiver.round(None));
+            assert!(receiver.round());
             let mut taken = Vec::new();
             port.take(None, &mut taken);
             for page in taken {

@@ -25,6 +25,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::cluster::Cluster;
+use crate::cluster::inbox::Enough;
 use crate::cluster::node::Node;
 use crate::cluster::port::Port;
 use crate::dict::record::{Columns, Record};
@@ -129,12 +130,18 @@ pub struct Connection<T> {
     pages: Vec<Page>,
     transid: [u32; 2],
     in_flight: usize,
+    /// Transactions with operations in flight.
+    busy: usize,
+    /// Reads that are confirmed and whose row is still to come: at least so many.
+    rows_due: usize,
     next_node: usize,
     /// A callback has asked for a send, with force or without: it follows the callbacks, one write per node for all of them.
     send_asked: Option<bool>,
     poll_min: u32,
     /// What `completed` was at the end of the last poll.
     polled: u64,
+    /// An event loop watches the connection's descriptor.
+    watched: bool,
     /// The connection takes no more work.
     finished: bool,
     /// A commit or rollback that was out by itself has been answered: news for who polls.
@@ -180,10 +187,13 @@ impl<T: Copy> Connection<T> {
             pages: Vec::new(),
             transid: [low, high],
             in_flight: 0,
+            busy: 0,
+            rows_due: 0,
             next_node: block as usize,
             send_asked: None,
             poll_min: 1,
             polled: 0,
+            watched: false,
             finished: false,
             settled: false,
             losses: 0,
@@ -329,6 +339,7 @@ impl<T: Copy> Connection<T> {
         transaction.last = at;
         if last == NONE {
             transaction.first = at;
+            self.busy += 1;
         }
         if transaction.first_defined == NONE {
             transaction.first_defined = at;
@@ -420,6 +431,7 @@ impl<T: Copy> Connection<T> {
             return Err(own::TRANSACTION_NOT_OPEN);
         }
         self.roll_back(at);
+        self.tell();
         Ok(())
     }
 
@@ -430,6 +442,7 @@ impl<T: Copy> Connection<T> {
         let at = self.transaction_at(transaction)?;
         if self.transactions[at].is_open() {
             self.roll_back(at);
+            self.tell();
         }
         let transaction = &mut self.transactions[at];
         if transaction.phase == Phase::Ended && transaction.first == NONE {
@@ -474,12 +487,42 @@ impl<T: Copy> Connection<T> {
         self.poll_min = completions.max(1);
     }
 
+    /// For what a sleep that ends with `missing` more completions is worth ending.
+    ///
+    /// A transaction with operations in flight ends them all only after one more confirmation at least, or a
+    /// signal that always wakes. So after j confirmations at least `busy - j` operations are still in flight: no
+    /// fewer than `missing - (in_flight - busy)` confirmations bring `missing` completions, and never are more
+    /// asked for than must come for all to complete. With one operation a transaction it is one for each. The
+    /// exception is a read whose confirmation has come before its row; while there is one, rows count as well.
+    fn enough(&self, missing: u64) -> Enough {
+        let replies = missing.saturating_sub(self.in_flight.saturating_sub(self.busy) as u64);
+        Enough { replies: replies.min(u32::MAX as u64) as u32, rows: self.rows_due > 0 }
+    }
+
+    /// A descriptor that is readable while there is something for a poll to take, for an event loop. It is the
+    /// connection's, which closes it. From now on the receive role is lent to nobody.
+    pub fn descriptor(&mut self) -> std::io::Result<std::os::fd::RawFd> {
+        let number = self.port.inbox().descriptor()?;
+        self.watched = true;
+        self.tell();
+        Ok(number)
+    }
+
+    /// Makes the descriptor readable, if there is one and something has completed since the last poll, or
+    /// callbacks are due: no reply will do it.
+    fn tell(&self) {
+        if self.watched && (self.statistics.completed != self.polled || !self.ready.is_empty()) {
+            self.port.inbox().poke();
+        }
+    }
+
     /// Takes replies, waiting at most `wait` for something to complete: operations, or a commit or rollback that was
     /// out by itself. How many signals it took. Callbacks that
     /// are due are handed out by [`Connection::next_callback`].
     pub fn poll(&mut self, wait: Duration) -> Result<u32, i32> {
         let mut signals = 0;
         let mut until = None;
+        let mut missing = 1;
         let enough = (self.poll_min as usize).min(self.in_flight).max(1) as u64;
         // What completed between polls, as by a rollback, is news too.
         let done = self.polled;
@@ -487,7 +530,7 @@ impl<T: Copy> Connection<T> {
         loop {
             let before = self.statistics.signals;
             let mut pages = std::mem::take(&mut self.pages);
-            let came = self.port.take(until, &mut pages);
+            let came = self.port.take_enough(until, self.enough(missing), &mut pages);
             self.take_pages(&mut pages);
             self.pages = pages;
             signals += (self.statistics.signals - before) as u32;
@@ -498,6 +541,7 @@ impl<T: Copy> Connection<T> {
             if completed >= enough || self.settled || (completed == 0 && !self.ready.is_empty()) {
                 break;
             }
+            missing = enough - completed;
             if self.cluster.stopping() {
                 match completed {
                     0 => return Err(own::NOT_CONNECTED),
@@ -524,6 +568,7 @@ impl<T: Copy> Connection<T> {
         } else if self.in_flight == 0 {
             self.transmit(false, |work| !work.requests);
         }
+        self.tell();
     }
 
     /// The next query whose callback is due. Its rows are the caller's. To be followed by
