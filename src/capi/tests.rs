@@ -97,6 +97,7 @@ mod exports {
         ic_apid_conn_poll(null_mut(), 0, null_mut()) => |c| c == INTERNAL;
         ic_apid_conn_flush(null_mut(), 0, false, null_mut()) => |c| c == INTERNAL;
         ic_apid_conn_set_poll_min(null_mut(), 1) => |c| c == INTERNAL;
+        ic_apid_conn_fd(null_mut()) => |c| c == INTERNAL;
         ic_apid_conn_statistics(null_mut(), null_mut()) => |c| c == INTERNAL;
         ic_apid_query_create(null_mut(), null_mut(), null_mut(), null_mut(), null_mut()) => |c| c == INTERNAL;
         ic_apid_query_free(null_mut(), 0) => |c| c == INTERNAL;

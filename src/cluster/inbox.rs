@@ -36,6 +36,8 @@ struct State {
     /// Buffers of pages that were read, on their way back to the receive threads.
     spent: Vec<Vec<u32>>,
     poked: bool,
+    #[cfg(test)]
+    posts: u64,
     /// What the pages bring.
     news: News,
     /// What the owner sleeps for.
@@ -107,6 +109,10 @@ impl<R: Reads> Inbox<R> {
             state.pages.append(pages);
             spent.append(&mut state.spent);
             state.news.add(news);
+            #[cfg(test)]
+            {
+                state.posts += 1;
+            }
         });
     }
 
@@ -173,6 +179,19 @@ impl<R: Reads> Inbox<R> {
     /// How often the owner was woken.
     pub fn wakeups(&self) -> u64 {
         self.wakeup.wakeups()
+    }
+}
+
+#[cfg(test)]
+impl<R: Reads> Inbox<R> {
+    /// What the pages that are not taken bring.
+    pub fn news(&self) -> News {
+        self.wakeup.look(|state| state.news)
+    }
+
+    /// How often pages were posted.
+    pub fn posts(&self) -> u64 {
+        self.wakeup.look(|state| state.posts)
     }
 }
 

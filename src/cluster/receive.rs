@@ -425,6 +425,7 @@ fn port_of(block: u16) -> usize {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::port::Port;
     use super::*;
     use crate::link::page::for_each_signal;
     use crate::wire::signal::{Header, encode};
@@ -432,7 +433,7 @@ mod tests {
     use std::net::{Shutdown, TcpListener, TcpStream};
 
     /// A receiver with one link per node, and the peers' ends.
-    fn receiver<const N: usize>() -> (Receiver, super::super::port::Port, [TcpStream; N]) {
+    fn receiver<const N: usize>() -> (Receiver, Port, [TcpStream; N]) {
         let ports = Arc::new(Ports::default());
         let port = ports.open().unwrap();
         let (mut receiver, mailbox) = Receiver::new(ports).unwrap();
@@ -457,7 +458,7 @@ mod tests {
     /// Rounds until `enough` pages have come: the node and, of signals, the first words.
     fn pages(
         receiver: &mut Receiver,
-        port: &mut super::super::port::Port,
+        port: &mut Port,
         enough: usize,
     ) -> Vec<(NodeId, Vec<u32>)> {
         let mut all = Vec::new();
@@ -493,5 +494,153 @@ mod tests {
         assert_eq!(pages(&mut receiver, &mut port, 1), [(1, vec![])], "lost");
         second.write_all(&message(port.block(), 8)).unwrap();
         assert_eq!(pages(&mut receiver, &mut port, 1), [(2, vec![8])]);
+    }
+
+    /// What was posted to a port, as the receive thread leaves it.
+    fn taken(port: &mut Port) -> Vec<Page> {
+        let mut pages = Vec::new();
+        port.take(None, &mut pages);
+        pages
+    }
+
+    fn words(page: &Page) -> &[u32] {
+        match &page.content {
+            Content::Signals(words) => words,
+            Content::LinkLost => panic!("lost"),
+        }
+    }
+
+    /// A message of many words.
+    fn large(receiver: u16, first: u32) -> Vec<u8> {
+        let (mut words, data, section) = (Vec::new(), [first, 2, 3, 4], [9; 4000]);
+        encode(&mut words, Header { gsn: 10, receiver, sender: 245 }, &data, &[&section]).unwrap();
+        bytemuck::cast_slice(&words).to_vec()
+    }
+
+    #[test]
+    fn a_port_is_posted_to_once_a_round() {
+        let (mut receiver, mut port, [mut first, mut second]) = receiver::<2>();
+        let messages: Vec<u8> = (0..9).flat_map(|at| message(port.block(), at)).collect();
+        first.write_all(&messages).unwrap();
+        second.write_all(&messages).unwrap();
+        // Both may not have come when the first round begins, so what counts is posts for each round.
+        let (mut rounds, mut signals) = (0, 0);
+        while signals < 18 {
+            assert!(receiver.round());
+            rounds += 1;
+            for page in taken(&mut port) {
+                for_each_signal(words(&page), |_, _| true, |_| signals += 1).unwrap();
+            }
+            assert!(port.inbox().posts() <= rounds, "one post for a round");
+        }
+    }
+
+    #[test]
+    fn a_buffer_mostly_for_one_port_becomes_its_page_and_little_is_copied() {
+        let (mut receiver, mut port, [mut peer]) = receiver::<1>();
+        // Which port gets most is known from what came before.
+        peer.write_all(&large(port.block(), 1)).unwrap();
+        assert!(receiver.round());
+        assert!(taken(&mut port).iter().all(|page| matches!(page.content, Content::Signals(_))));
+        for (bytes, by_reference) in [(large(port.block(), 2), true), (message(port.block(), 3), false)] {
+            peer.write_all(&bytes).unwrap();
+            let mut pages = Vec::new();
+            while pages.iter().map(|page| 4 * words(page).len()).sum::<usize>() < bytes.len() {
+                assert!(receiver.round());
+                pages.extend(taken(&mut port));
+            }
+            let [page] = &mut pages[..] else { panic!("{} pages", pages.len()) };
+            assert_eq!(bytemuck::cast_slice::<_, u8>(words(page)), bytes);
+            let Content::Signals(content) = std::mem::replace(&mut page.content, Content::LinkLost) else {
+                unreachable!()
+            };
+            // A receive buffer keeps its length, a copy has what was copied.
+            assert_eq!(content.into_buffer().len() == PAGE_WORDS, by_reference);
+        }
+    }
+
+    #[test]
+    fn a_port_gets_copies_of_what_is_in_anothers_buffer() {
+        let (mut receiver, mut port, [mut peer]) = receiver::<1>();
+        let mut other = receiver.router.ports.open().unwrap();
+        let bytes = [large(port.block(), 1), message(other.block(), 2), large(port.block(), 3)].concat();
+        for _ in 0..3 {
+            peer.write_all(&bytes).unwrap();
+            let (mut mine, mut others) = (Vec::new(), Vec::new());
+            while mine.len() < 2 || others.is_empty() {
+                assert!(receiver.round());
+                for (port, all) in [(&mut port, &mut mine), (&mut other, &mut others)] {
+                    let block = port.block();
+                    for page in taken(port) {
+                        for_each_signal(words(&page), |to, _| to == block, |s| all.push(s.data[0])).unwrap();
+                    }
+                }
+            }
+            assert_eq!((&mine[..], &others[..]), (&[1, 3][..], &[2][..]));
+        }
+    }
+
+    /// Pages posted to a port that wants a number of replies.
+    #[test]
+    fn posts_say_how_many_replies_they_bring() {
+        use crate::wire::gsn::{TCKEYCONF, TRANSID_AI};
+        let (mut receiver, mut port, [mut peer]) = receiver::<1>();
+        let signal = |gsn, receiver| {
+            let mut words = Vec::new();
+            encode(&mut words, Header { gsn, receiver, sender: 245 }, &[1, 2, 3, 4], &[]).unwrap();
+            bytemuck::cast_slice::<_, u8>(&words).to_vec()
+        };
+        // A carrier of two packets, the second for another port.
+        let packet = |block: u16| [(block as u32) << 16, 1, 2, 3];
+        let other = receiver.router.ports.open().unwrap();
+        let mut carrier = Vec::new();
+        let packets = [packet(port.block()), packet(other.block()), packet(port.block())].concat();
+        encode(&mut carrier, Header { gsn: TCKEYCONF, receiver: API_PACKED, sender: 245 }, &packets, &[])
+            .unwrap();
+        let block = port.block();
+        let bytes = [
+            signal(TCKEYCONF, block),
+            signal(TRANSID_AI, block),
+            bytemuck::cast_slice(&carrier).to_vec(),
+        ];
+        let mut news = News::default();
+        peer.write_all(&bytes.concat()).unwrap();
+        while news.confirmations < 3 {
+            assert!(receiver.round());
+            let more = port.inbox().news();
+            news = News { confirmations: news.confirmations + more.confirmations, ..more };
+            taken(&mut port);
+        }
+        assert_eq!(news, News { confirmations: 3, rows: 1, other: false });
+        peer.shutdown(Shutdown::Write).unwrap();
+        while !news.other {
+            assert!(receiver.round());
+            news = port.inbox().news();
+        }
+        assert_eq!(taken(&mut port).len(), 1, "the loss");
+    }
+
+    #[test]
+    fn the_descriptor_tells_of_signals_pokes_and_losses() {
+        use crate::cluster::descriptor::is_readable;
+        let (mut receiver, mut port, [mut peer]) = receiver::<1>();
+        let fd = port.inbox().descriptor().unwrap();
+        assert!(!is_readable(fd));
+        let mut comes = |receiver: &mut Receiver, what: &mut dyn FnMut(&Port)| {
+            what(&port);
+            while !is_readable(fd) {
+                assert!(receiver.round());
+            }
+            assert!(is_readable(fd), "until it is taken");
+            let pages = taken(&mut port);
+            assert!(!is_readable(fd));
+            pages.len()
+        };
+        let block = MIN_API_BLOCK;
+        assert_eq!(comes(&mut receiver, &mut |_| peer.write_all(&message(block, 1)).unwrap()), 1);
+        assert_eq!(comes(&mut receiver, &mut |port| port.inbox().poke()), 0);
+        assert_eq!(comes(&mut receiver, &mut |_| peer.shutdown(Shutdown::Write).unwrap()), 1);
+        // Ports that are closed close theirs.
+        drop(port);
     }
 }

@@ -177,6 +177,12 @@ impl<T: Content> Wakeup<T> {
         self.lock().descriptor.take().is_some()
     }
 
+    /// What a look at the content gives.
+    #[cfg(test)]
+    pub fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        look(&self.lock().content)
+    }
+
     /// How often the owner was woken from its sleep.
     pub fn wakeups(&self) -> u64 {
         self.lock().wakeups

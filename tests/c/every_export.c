@@ -102,6 +102,7 @@ static void connections(void)
   GIVES(INVALID, ic_apid_conn_flush, (NULL, 0, false, NULL));
   GIVES(INVALID, ic_apid_conn_statistics, (NULL, NULL));
   GIVES(INVALID, ic_apid_conn_set_poll_min, (NULL, 1));
+  GIVES(INVALID, ic_apid_conn_fd, (NULL));
   GIVES(false, ic_apid_conn_get_next_executed_query, (NULL, NULL));
   GIVES(0u, ic_apid_conn_hint_for_key, (NULL, NULL, NULL, NULL, 0));
 }
