@@ -66,7 +66,7 @@ impl News {
         }
     }
 
-    fn add(&mut self, more: News) {
+    pub(super) fn add(&mut self, more: News) {
         self.confirmations += more.confirmations;
         self.rows += more.rows;
         self.other |= more.other;

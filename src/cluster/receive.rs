@@ -191,8 +191,9 @@ impl Reads for Receiver {
         waited && self.read_and_post()
     }
 
-    fn poke(&self, block: u16) {
-        self.router.ports.poke(block);
+    fn poker(&self) -> Box<dyn Fn(u16)> {
+        let ports = self.router.ports.clone();
+        Box::new(move |block| ports.poke(block))
     }
 }
 
@@ -456,11 +457,7 @@ mod tests {
     }
 
     /// Rounds until `enough` pages have come: the node and, of signals, the first words.
-    fn pages(
-        receiver: &mut Receiver,
-        port: &mut Port,
-        enough: usize,
-    ) -> Vec<(NodeId, Vec<u32>)> {
+    fn pages(receiver: &mut Receiver, port: &mut Port, enough: usize) -> Vec<(NodeId, Vec<u32>)> {
         let mut all = Vec::new();
         while all.len() < enough {
             assert!(receiver.round());
@@ -598,17 +595,13 @@ mod tests {
         encode(&mut carrier, Header { gsn: TCKEYCONF, receiver: API_PACKED, sender: 245 }, &packets, &[])
             .unwrap();
         let block = port.block();
-        let bytes = [
-            signal(TCKEYCONF, block),
-            signal(TRANSID_AI, block),
-            bytemuck::cast_slice(&carrier).to_vec(),
-        ];
+        let bytes =
+            [signal(TCKEYCONF, block), signal(TRANSID_AI, block), bytemuck::cast_slice(&carrier).to_vec()];
         let mut news = News::default();
         peer.write_all(&bytes.concat()).unwrap();
         while news.confirmations < 3 {
             assert!(receiver.round());
-            let more = port.inbox().news();
-            news = News { confirmations: news.confirmations + more.confirmations, ..more };
+            news.add(port.inbox().news());
             taken(&mut port);
         }
         assert_eq!(news, News { confirmations: 3, rows: 1, other: false });

@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::receive::Receiver;
-use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard};
+use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, TryMutex, TryMutexGuard};
 
 const DEDICATED: u32 = 0;
 const WANTED: u32 = 1 << 16;
@@ -57,8 +57,8 @@ pub trait Reads {
     /// As `round`, by a borrower: waits at most `wait`, and calls `awake` between the wait and the rest.
     fn borrowed_round(&mut self, wait: Duration, awake: impl FnOnce()) -> bool;
 
-    /// Wakes the owner of a port.
-    fn poke(&self, block: u16);
+    /// What wakes the owner of a port.
+    fn poker(&self) -> Box<dyn Fn(u16)>;
 }
 
 /// Wakes whoever has the role from its wait.
@@ -69,7 +69,7 @@ pub trait Wake {
 
 /// The receive role of the links of one receive thread.
 pub struct Role<R: Reads = Receiver> {
-    receiver: Mutex<R>,
+    receiver: TryMutex<R>,
     /// Wakes whoever has the role.
     pub waker: std::sync::Arc<R::Waker>,
     /// One of the modes above, a port's block number in the low half, and how many descriptors are watched.
@@ -89,7 +89,7 @@ impl<R: Reads> Role<R> {
     /// A dedicated role; it never changes unless it `lends`.
     pub fn new(receiver: R, waker: std::sync::Arc<R::Waker>, lends: bool) -> std::sync::Arc<Self> {
         std::sync::Arc::new(Role {
-            receiver: Mutex::new(receiver),
+            receiver: TryMutex::new(receiver),
             waker,
             state: AtomicU32::new(DEDICATED),
             borrowed: AtomicU32::new(0),
@@ -106,18 +106,19 @@ impl<R: Reads> Role<R> {
     pub fn run(&self) {
         loop {
             let mut receiver = self.receiver.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            loop {
+            let borrower = loop {
                 if !receiver.round() {
                     return;
                 }
                 let state = self.state.load(Ordering::Acquire);
-                let lent = LENT | state & PORT;
-                if state & MODE == WANTED && self.change(state, lent) {
-                    receiver.poke(state as u16);
-                    break;
+                if state & MODE == WANTED && self.change(state, LENT | state & PORT) {
+                    break state & PORT;
                 }
-            }
+            };
+            let poke = receiver.poker();
+            // First the receiver is free: a borrower that finds it taken goes to sleep, to be woken by this poke.
             drop(receiver);
+            poke(borrower as u16);
             self.rest_while_lent();
         }
     }
@@ -161,7 +162,7 @@ impl<R: Reads> Role<R> {
     /// The receiver, if the role is lent to the port `block`. Otherwise the owner waits at its inbox, and this
     /// call counts as its wait: it may get the role for it later, or end the loan to another.
     #[inline]
-    pub fn borrow(&self, block: u16) -> Option<MutexGuard<'_, R>> {
+    pub fn borrow(&self, block: u16) -> Option<TryMutexGuard<'_, R>> {
         if !self.lends {
             return None;
         }
@@ -262,7 +263,9 @@ mod tests {
             true
         }
 
-        fn poke(&self, _: u16) {}
+        fn poker(&self) -> Box<dyn Fn(u16)> {
+            Box::new(|_| ())
+        }
     }
 
     fn wanted_by(role: &Role<Nothing>) -> Option<u32> {
@@ -408,8 +411,9 @@ mod loom_tests {
             waited && self.read()
         }
 
-        fn poke(&self, _: u16) {
-            self.inbox.upgrade().unwrap().poke();
+        fn poker(&self) -> Box<dyn Fn(u16)> {
+            let inbox = self.inbox.upgrade().unwrap();
+            Box::new(move |_| inbox.poke())
         }
     }
 
@@ -458,9 +462,9 @@ mod loom_tests {
             taken
         }
 
-        /// Ends the receive thread.
+        /// Ends the receive thread, which has the role then, or takes it.
         fn end(self) {
-            self.role.recall();
+            self.role.watch();
             self.sockets.stop();
             self.thread.join().unwrap();
         }
@@ -531,7 +535,7 @@ mod loom_tests {
             });
             setup.take();
             stopper.join().unwrap();
-            setup.role.recall();
+            setup.role.watch();
             setup.thread.join().unwrap();
         });
     }
