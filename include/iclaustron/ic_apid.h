@@ -935,7 +935,7 @@ void ic_connect_args_init(struct IC_CONNECT_ARGS *args,
 
 /**
  * Joins a cluster: management server, node id, configuration, connections to the data nodes. Starts 4 threads and
- * the receive threads.
+ * the receive threads: 4 + receive_threads of args, 5 by default, however many data nodes there are.
  * glob: not NULL, not connected. connectstring: as the NDB manual has it; NULL or empty means the environment variable
  * NDB_CONNECTSTRING, then localhost:1186. args: NULL for all defaults.
  * Threads: any; blocks up to connect_ms and grace_ms of args.
@@ -1221,13 +1221,34 @@ int32_t ic_apid_conn_flush(struct IC_APID_CONNECTION *conn,
 
 /**
  * From now on a poll of the connection returns once so many operations have completed, instead of one: fewer, fuller
- * sends for a thread with much in flight. It does not wait for more than are in flight, nor longer than its wait_ms.
+ * sends and fewer wake-ups for a thread with much in flight. It does not wait for more than are in flight, nor longer
+ * than its wait_ms. A thread that sleeps in a poll is not woken for fewer, but where transactions have several
+ * operations each, or rows come after their confirmations, it may be woken sooner and sleep again. An error, the
+ * outcome of a commit or rollback that was asked for by itself, and the loss of a data node wake it at once.
  * conn: not NULL. completions: 0 is as 1, which is the default.
  * Threads: the connection's; blocks never.
  * Returns 0, -1, -2, -3 or -25.
  */
 int32_t ic_apid_conn_set_poll_min(struct IC_APID_CONNECTION *conn,
                                   uint32_t completions);
+
+/**
+ * A descriptor for event loops (poll, epoll, libuv): readable while there is something for ic_apid_conn_poll to
+ * take. That is: replies, queries that have completed without one (those of a transaction that was rolled back), news of
+ * a lost data node, a disconnect. It stays readable until a poll, also one with wait_ms 0, has taken all; then it
+ * is not readable. So the loop of a thread is: wait until it is readable, ic_apid_conn_poll with a wait_ms of 0, then
+ * ic_apid_conn_send for what the callbacks have defined. What is defined is not sent by itself.
+ * The number of ic_apid_conn_set_poll_min does not matter here.
+ * The connection owns the descriptor: wait for it to be readable, but never read, write or close it.
+ * ic_apid_conn_free closes it; take it out of the event loop before. It is the same at every call; before the
+ * first there is none, and nothing is spent on it. From then on, until the connection is freed, the receive threads of
+ * the cluster handle read for all of its connections: no polling thread does it itself (see lend_receive).
+ * A query that waits on the executed list was taken by a poll already and does not make it readable.
+ * conn: not NULL.
+ * Threads: the connection's, also in a callback; blocks never.
+ * Returns the descriptor, 0 or more; -21 if the process or the system has no descriptor left, -1, -2, -3 or -25.
+ */
+int32_t ic_apid_conn_fd(struct IC_APID_CONNECTION *conn);
 
 /**
  * What the connection has done so far.
