@@ -191,11 +191,9 @@ impl<R: Reads> Role<R> {
         let alone = if waiters & 0xffff_0000 == me { (waiters & 0xffff).min(ALONE) + 1 } else { 1 };
         self.waiters.store(me | alone, Ordering::Relaxed);
         match state & MODE {
-            // None is watched.
-            DEDICATED if alone > ALONE && state == DEDICATED => {
-                if self.change(state, WANTED | block as u32) {
-                    self.waker.wake();
-                }
+            // As long as it counts no descriptor.
+            DEDICATED if alone > ALONE && state == DEDICATED && self.change(state, WANTED | block as u32) => {
+                self.waker.wake();
             }
             WANTED if state & PORT != block as u32 => {
                 self.change(state, DEDICATED);
