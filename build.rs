@@ -1,5 +1,5 @@
-//! Gives the shared library its soname, and tells the tests whether a real cluster can be started. The C header is
-//! committed, not built: see tests/header.rs.
+//! Gives the shared library its soname, and tells the tests whether a real cluster can be started and the
+//! example of libuv built. The C header is committed, not built: see tests/header.rs.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -11,5 +11,10 @@ fn main() {
     println!("cargo:rustc-check-cfg=cfg(real_cluster)");
     if std::env::var_os("IC_NDB_HOME").is_some() {
         println!("cargo:rustc-cfg=real_cluster");
+    }
+    println!("cargo:rustc-check-cfg=cfg(has_libuv)");
+    let libuv = std::process::Command::new("pkg-config").args(["--exists", "libuv"]).status();
+    if libuv.is_ok_and(|status| status.success()) {
+        println!("cargo:rustc-cfg=has_libuv");
     }
 }

@@ -56,6 +56,11 @@ fn compiles(source: &str, standard: &str) {
 
 /// Compiles a program, links it with the library, and runs it. What it says.
 fn run_source(source: &str, standard: &str, args: &[&str]) -> String {
+    run_with(source, standard, &[], args)
+}
+
+/// As `run_source`, with arguments for the compiler.
+fn run_with(source: &str, standard: &str, flags: &[&str], args: &[&str]) -> String {
     let dir = tempfile::tempdir().expect("a directory for the program");
     let name = concat!("libiclaustron.so.", env!("CARGO_PKG_VERSION_MAJOR"));
     symlink(library(), dir.path().join(name)).expect("a link to the library");
@@ -63,7 +68,7 @@ fn run_source(source: &str, standard: &str, args: &[&str]) -> String {
     let mut command = compiler("CC", "cc");
     command.args(["-g", "-pthread"]).arg(format!("-std={standard}")).args(WARNINGS);
     command.arg("-I").arg(root().join("include")).arg("-o").arg(&program).arg(root().join(source));
-    must(command.arg(library()).arg(format!("-Wl,-rpath,{}", dir.path().display())));
+    must(command.arg(library()).args(flags).arg(format!("-Wl,-rpath,{}", dir.path().display())));
     must(Command::new(program).args(args).env_remove("NDB_CONNECTSTRING"))
 }
 
@@ -140,7 +145,7 @@ fn embedded() {
 
 #[test]
 fn examples_compile() {
-    for name in ["hello", "pipeline"] {
+    for name in ["hello", "pipeline", "epoll"] {
         compiles(&format!("examples/c/{name}.c"), "c99");
     }
 }
@@ -197,6 +202,9 @@ on_a_cluster! {
     connect_errors_of_a_server: |nodes| run("connect_errors", &[nodes]);
     fork_exit: |nodes| run("fork_exit", &[nodes]);
     hello_example: |nodes| hello(&[nodes]);
+    descriptor: |nodes| run("descriptor", &[nodes]);
+    threads: |nodes| run("threads", &[nodes]);
+    epoll_example: |nodes| epoll(&[nodes]);
     pipeline_example: |nodes| pipeline(&["--connectstring", nodes]);
 }
 
@@ -211,10 +219,44 @@ fn pipeline(args: &[&str]) {
     assert!(said.contains("write: 20000 rows") && said.contains("read: 20000 rows"), "{said}");
 }
 
+fn epoll(args: &[&str]) {
+    let said = run_source("examples/c/epoll.c", "c99", args);
+    assert!(said.contains("write: 20000 rows") && said.contains("read: 20000 rows"), "{said}");
+}
+
+fn libuv(args: &[&str]) {
+    let flags = must(Command::new("pkg-config").args(["--cflags", "--libs", "libuv"]));
+    let flags: Vec<_> = flags.split_whitespace().collect();
+    let said = run_with("examples/c/libuv.c", "c99", &flags, args);
+    assert!(said.contains("write: 20000 rows") && said.contains("read: 20000 rows"), "{said}");
+}
+
+#[test]
+#[cfg_attr(not(has_libuv), ignore = "needs libuv: install libuv1-dev and pkg-config")]
+fn libuv_example_on_embedded_nodes() {
+    libuv(&[&embedded_nodes().connectstring()]);
+    libuv(&[]);
+}
+
+#[test]
+#[cfg_attr(not(all(real_cluster, has_libuv)), ignore = "needs a real cluster and libuv")]
+fn libuv_example_on_real_nodes() {
+    libuv(&[real_nodes()]);
+}
+
+/// The library's threads do not grow with the data nodes.
+#[test]
+fn threads_on_four_nodes() {
+    let options = embedded::Options { nodes: 4, ..embedded::Options::default() };
+    let nodes = EmbeddedCluster::start(options).expect("embedded nodes");
+    run("threads", &[&nodes.connectstring()]);
+}
+
 /// Without a connectstring, examples start nodes of their own and say so.
 #[test]
 fn examples_of_their_own() {
     hello(&[]);
+    epoll(&[]);
     pipeline(&[]);
 }
 

@@ -390,7 +390,10 @@ pub unsafe extern "C" fn ic_apid_conn_flush(
 }
 
 /// From now on a poll of the connection returns once so many operations have completed, instead of one: fewer, fuller
-/// sends for a thread with much in flight. It does not wait for more than are in flight, nor longer than its wait_ms.
+/// sends and fewer wake-ups for a thread with much in flight. It does not wait for more than are in flight, nor longer
+/// than its wait_ms. A thread that sleeps in a poll is not woken for fewer, but where transactions have several
+/// operations each, or rows come after their confirmations, it may be woken sooner and sleep again. An error, the
+/// outcome of a commit or rollback that was asked for by itself, and the loss of a data node wake it at once.
 /// conn: not NULL. completions: 0 is as 1, which is the default.
 /// Threads: the connection's; blocks never.
 /// Returns 0, -1, -2, -3 or -25.
@@ -450,6 +453,33 @@ pub unsafe extern "C" fn ic_apid_transaction_set_deadline(
         let connection = unsafe { borrow(conn.cast_const()) }?;
         connection.enter(|inner| inner.set_transaction_deadline(trans, super::milliseconds(milliseconds)))
     })
+}
+
+/// A descriptor for event loops (poll, epoll, libuv): readable while there is something for ic_apid_conn_poll to
+/// take. That is: replies, queries that have completed without one (those of a transaction that was rolled back), news of
+/// a lost data node, a disconnect. It stays readable until a poll, also one with wait_ms 0, has taken all; then it
+/// is not readable. So the loop of a thread is: wait until it is readable, ic_apid_conn_poll with a wait_ms of 0, then
+/// ic_apid_conn_send for what the callbacks have defined. What is defined is not sent by itself.
+/// The number of ic_apid_conn_set_poll_min does not matter here.
+/// The connection owns the descriptor: wait for it to be readable, but never read, write or close it.
+/// ic_apid_conn_free closes it; take it out of the event loop before. It is the same at every call; before the
+/// first there is none, and nothing is spent on it. From then on, until the connection is freed, the receive threads of
+/// the cluster handle read for all of its connections: no polling thread does it itself (see lend_receive).
+/// A query that waits on the executed list was taken by a poll already and does not make it readable.
+/// conn: not NULL.
+/// Threads: the connection's, also in a callback; blocks never.
+/// Returns the descriptor, 0 or more; -21 if the process or the system has no descriptor left, -1, -2, -3 or -25.
+///
+/// # Safety
+/// conn is a connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_fd(conn: *mut ApidConnection) -> i32 {
+    let find = || {
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        connection.enter(|inner| inner.descriptor().map_err(|_| own::TOO_MANY_IN_FLIGHT))
+    };
+    guard_with(|code| code, || find().unwrap_or_else(|code| code))
 }
 
 /// What the connection has done so far.

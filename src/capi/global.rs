@@ -225,7 +225,7 @@ pub unsafe extern "C" fn ic_connect_args_init(args: *mut ConnectArgs, size: usiz
 }
 
 /// Joins a cluster: management server, node id, configuration, connections to the data nodes. Starts 4 threads and
-/// the receive threads.
+/// the receive threads: 4 + receive_threads of args, 5 by default, however many data nodes there are.
 /// glob: not NULL, not connected. connectstring: as the NDB manual has it; NULL or empty means the environment variable
 /// NDB_CONNECTSTRING, then localhost:1186. args: NULL for all defaults.
 /// Threads: any; blocks up to connect_ms and grace_ms of args.

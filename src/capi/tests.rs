@@ -112,6 +112,7 @@ mod exports {
         ic_apid_multi_read_close(null_mut(), 0) => |c| c == INTERNAL;
         ic_apid_conn_set_deadline(null_mut(), 1) => |c| c == INTERNAL;
         ic_apid_transaction_set_deadline(null_mut(), 0, 1) => |c| c == INTERNAL;
+        ic_apid_conn_fd(null_mut()) => |c| c == INTERNAL;
         ic_apid_conn_statistics(null_mut(), null_mut()) => |c| c == INTERNAL;
         ic_apid_query_create(null_mut(), null_mut(), null_mut(), null_mut(), null_mut()) => |c| c == INTERNAL;
         ic_apid_query_free(null_mut(), 0) => |c| c == INTERNAL;

@@ -44,6 +44,11 @@ impl Holds {
         self.began + Duration::from_nanos(nanos)
     }
 
+    /// What this clock shows at `time`.
+    pub fn nanos(&self, time: Instant) -> u64 {
+        time.saturating_duration_since(self.began).as_nanos() as u64
+    }
+
     /// Registers that words are held for the node with this index until `deadline`.
     pub fn hold(&self, node: usize, deadline: u64) {
         let mut state = self.lock();

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use mio::{Poll, Token, Waker};
 
+use super::role::Wake;
+
 /// The token of the waker; links use smaller ones.
 pub const WAKE: Token = Token(usize::MAX);
 
@@ -27,15 +29,16 @@ impl<T> Mailbox<T> {
         self.wake();
     }
 
-    /// Wakes the thread without an order.
-    pub fn wake(&self) {
-        // It fails only when the counter behind it is full, and then the thread wakes anyway.
-        let _ = self.waker.wake();
-    }
-
     /// Takes all orders.
     pub fn take(&self) -> Vec<T> {
         std::mem::take(&mut self.orders.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+}
+
+impl<T> Wake for Mailbox<T> {
+    fn wake(&self) {
+        // It fails only when the counter behind it is full, and then the thread wakes anyway.
+        let _ = self.waker.wake();
     }
 }
 

@@ -120,8 +120,9 @@ impl Manager {
     pub fn run(mut self, cluster: &Arc<Cluster>) {
         let mut pages = Vec::new();
         while !cluster.stopping() {
-            let next = self.timers(cluster);
-            self.port.take(Some(next), &mut pages);
+            let next = cluster.holds.nanos(self.timers(cluster));
+            let next = cluster.ports.alarm(cluster.holds.now(), next);
+            self.port.take(Some(cluster.holds.instant(next)), &mut pages);
             for page in pages.drain(..) {
                 self.page(cluster, page);
             }

@@ -1,11 +1,13 @@
 //! The cluster as the process sees it.
 //!
-//! Threads of a cluster handle, whatever the number of data nodes: one manager, one connector, two of the
-//! send pool, and the receive threads (1 by default).
+//! Threads of a cluster handle, whatever the number of data nodes: 4 + receive threads (1 by default). The four
+//! are the manager, the connector, and the two of the send pool. tests/c/threads.c counts them.
 //!
 //! - the `manager` owns every node's state: registration, heartbeats, when to dial;
 //! - the `connector` does what blocks: the management session and dialling;
-//! - a [`receive`] thread reads the links that are spread over it, and routes;
+//! - a [`receive`] thread reads the links that are spread over it, and routes; [`role`] says who does its work;
+//! - an [`inbox`] is where a port's owner finds its pages; [`wakeup`] is how it is woken, or an event loop by a
+//!   `descriptor`;
 //! - the `send_pool` finishes what a full socket would not take, and [`hold`] writes what is held at its deadline.
 //!
 //! Who owns what: a node's link is written by any thread under the sender's one mutex, read by its receive
@@ -13,7 +15,9 @@
 //! mailboxes', the progress) is held while another is taken, but for the list of ports, which may be held for
 //! reading while an inbox is posted to.
 
+pub mod alarm;
 mod connector;
+mod descriptor;
 pub mod hold;
 pub mod inbox;
 mod mailbox;
@@ -23,6 +27,7 @@ pub mod port;
 pub mod receive;
 pub mod role;
 mod send_pool;
+pub mod wakeup;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{OnceLock, RwLock, Weak};
 use std::time::{Duration, Instant};
 
-use super::inbox::Inbox;
-use super::role::Role;
+use super::alarm::Alarm;
+use super::inbox::{Enough, Inbox, News};
+use super::role::{Reads, Role};
 use crate::link::page::{Content, Page};
 use crate::wire::NodeId;
 use crate::wire::block::MIN_API_BLOCK;
@@ -28,6 +29,8 @@ pub struct Ports {
     pub role: OnceLock<Weak<Role>>,
     /// Signals for ports that are closed, and the cluster manager's own.
     pub manager: Arc<Inbox>,
+    /// The time that the manager sleeps to.
+    alarm: Alarm,
 }
 
 impl Default for Ports {
@@ -37,6 +40,7 @@ impl Default for Ports {
             opened: AtomicU64::new(0),
             role: OnceLock::new(),
             manager: Arc::default(),
+            alarm: Alarm::default(),
         }
     }
 }
@@ -69,6 +73,13 @@ impl Ports {
     /// The port of the cluster manager, whose block number is fixed.
     pub fn manager_port(&self) -> Port {
         Port::new(crate::wire::block::API_CLUSTERMGR, self.manager.clone(), None)
+    }
+
+    /// By the manager, before it sleeps to `until` at most: wakes the owners that are due. To when it may sleep.
+    pub fn alarm(&self, now: u64, until: u64) -> u64 {
+        let inboxes = self.inboxes();
+        let ports = inboxes.iter().flatten().map(|inbox| (&inbox.due, inbox));
+        self.alarm.sleep(now, until, ports, |inbox| inbox.poke())
     }
 
     /// Wakes the owner of `block`.
@@ -122,25 +133,20 @@ impl Port {
     /// Takes what is there, waiting until `until` if given, else not at all. `pages` must be empty. A port that
     /// the receive role is lent to reads the sockets itself.
     pub fn take(&mut self, until: Option<Instant>, pages: &mut Vec<Page>) -> bool {
-        loop {
-            if self.inbox.take(pages, &mut self.spent) {
-                return true;
-            }
-            let borrowed = self.inbox.role.get().and_then(|role| Some((role, role.borrow(self.block)?)));
-            let Some((role, mut receiver)) = borrowed else {
-                return until.is_some() && self.inbox.wait(until, pages, &mut self.spent);
-            };
-            let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
-            if self.inbox.start_reading() {
-                let goes_on = receiver.borrowed_round(left, || self.inbox.stop_reading());
-                drop(receiver);
-                if !goes_on {
-                    role.recall();
-                }
-            }
-            if left.is_zero() {
-                return self.inbox.take(pages, &mut self.spent);
-            }
+        self.take_enough(until, Enough::default(), pages)
+    }
+
+    /// As [`Port::take`]; a sleep ends before `until` only for `enough`.
+    pub fn take_enough(&mut self, until: Option<Instant>, enough: Enough, pages: &mut Vec<Page>) -> bool {
+        take(&self.inbox, self.block, until, enough, pages, &mut self.spent)
+    }
+
+    /// The owner, who may not be in a poll then, is to be woken at this time of the cluster's clock.
+    pub fn wake_at(&self, time: u64) {
+        if let Some(ports) = &self.ports
+            && self.inbox.due.set(time, &ports.alarm)
+        {
+            ports.manager.poke();
         }
     }
 
@@ -170,8 +176,40 @@ impl Port {
     }
 }
 
+/// The owner of an inbox takes what is there, as [`Port::take_enough`].
+pub(super) fn take<R: Reads>(
+    inbox: &Inbox<R>,
+    block: u16,
+    until: Option<Instant>,
+    enough: Enough,
+    pages: &mut Vec<Page>,
+    spent: &mut Vec<Vec<u32>>,
+) -> bool {
+    loop {
+        if inbox.take(pages, spent) {
+            return true;
+        }
+        let borrowed = inbox.role.get().and_then(|role| Some((role, role.borrow(block)?)));
+        let Some((role, mut receiver)) = borrowed else {
+            return until.is_some() && inbox.wait(until, enough, pages, spent);
+        };
+        let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+        if inbox.start_reading() {
+            let goes_on = receiver.borrowed_round(left, || inbox.stop_reading());
+            drop(receiver);
+            if !goes_on {
+                role.recall();
+            }
+        }
+        if left.is_zero() {
+            return inbox.take(pages, spent);
+        }
+    }
+}
+
 impl Drop for Port {
     fn drop(&mut self) {
+        self.inbox.close_descriptor();
         if let Some(ports) = &self.ports {
             let mut inboxes = ports.inboxes.write().unwrap_or_else(|poisoned| poisoned.into_inner());
             inboxes[(self.block - MIN_API_BLOCK) as usize] = None;
@@ -179,7 +217,7 @@ impl Drop for Port {
             // What came last may ask for an acknowledgement.
             let mut pages = Vec::new();
             if self.inbox.take(&mut pages, &mut self.spent) && !pages.is_empty() {
-                ports.manager.post(&mut pages, &mut self.spent);
+                ports.manager.post(&mut pages, &mut self.spent, News { other: true, ..News::default() });
             }
         }
     }

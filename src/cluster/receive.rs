@@ -13,9 +13,11 @@ use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token};
 
+use super::inbox::News;
 use super::mailbox::{Mailbox, WAKE};
 use super::node::Node;
 use super::port::{MAX_PORTS, Ports};
+use super::role::Reads;
 use crate::link::page::{Content, PAGE_WORDS, Page, Words, is_failure_news};
 use crate::link::reader::{Got, Reader};
 use crate::wire::block::{API_CLUSTERMGR, API_PACKED, MIN_API_BLOCK};
@@ -75,23 +77,6 @@ impl Receiver {
             router: Router::new(ports),
         };
         Ok((receiver, mailbox))
-    }
-
-    /// Waits until something can be read, at most `wait`, reads each ready link, and posts. False at the end.
-    pub fn round(&mut self, wait: Option<Duration>) -> bool {
-        self.wait(wait) && self.read_and_post()
-    }
-
-    /// As [`Receiver::round`], by a borrower: `awake` is called between the wait and the rest.
-    pub fn borrowed_round(&mut self, wait: Duration, awake: impl FnOnce()) -> bool {
-        let waited = self.wait(Some(wait));
-        awake();
-        waited && self.read_and_post()
-    }
-
-    /// Wakes the owner of a port.
-    pub fn poke(&self, block: u16) {
-        self.router.ports.poke(block);
     }
 
     fn wait(&mut self, wait: Option<Duration>) -> bool {
@@ -193,6 +178,25 @@ impl Receiver {
     }
 }
 
+impl Reads for Receiver {
+    type Waker = Mailbox<Order>;
+
+    fn round(&mut self) -> bool {
+        self.wait(None) && self.read_and_post()
+    }
+
+    fn borrowed_round(&mut self, wait: Duration, awake: impl FnOnce()) -> bool {
+        let waited = self.wait(Some(wait));
+        awake();
+        waited && self.read_and_post()
+    }
+
+    fn poker(&self) -> Box<dyn Fn(u16)> {
+        let ports = self.router.ports.clone();
+        Box::new(move |block| ports.poke(block))
+    }
+}
+
 /// Gathers the pages of a round.
 struct Router {
     ports: Arc<Ports>,
@@ -213,6 +217,8 @@ struct Outgoing {
     copy: Vec<u32>,
     /// Words the link brought for this port.
     words: usize,
+    /// What all links brought for it.
+    news: News,
 }
 
 impl Outgoing {
@@ -298,13 +304,18 @@ impl Router {
             API_PACKED => self.carrier(message, main),
             API_CLUSTERMGR => {
                 if is_failure_news(API_CLUSTERMGR, message[1] as u16) {
-                    self.for_every_port(|router, port| router.give(port, message, main));
+                    self.for_every_port(|router, port| {
+                        router.outgoing[port].news.other = true;
+                        router.give(port, message, main);
+                    });
                 }
                 self.give(MANAGER, message, main);
                 Ok(())
             }
             block => {
-                self.give(port_of(block), message, main);
+                let port = port_of(block);
+                self.outgoing[port].news.count(message[1] as u16);
+                self.give(port, message, main);
                 Ok(())
             }
         }
@@ -317,6 +328,7 @@ impl Router {
         for packet in packed::Packets::new(data) {
             let (block, _) = packet.map_err(|_| FrameError::Length)?;
             let port = port_of(block);
+            self.outgoing[port].news.count(message[1] as u16);
             // Packets are at least four words, so no more ports than this can be in one.
             for place in &mut given {
                 match place {
@@ -355,6 +367,7 @@ impl Router {
     fn link_lost(&mut self, node: NodeId, generation: u32) {
         let lost = |router: &mut Self, port: usize| {
             router.give(port, &[], None);
+            router.outgoing[port].news.other = true;
             router.outgoing[port].pages.push(Page { node, generation, content: Content::LinkLost });
         };
         self.for_every_port(lost);
@@ -372,8 +385,9 @@ impl Router {
         for port in self.touched.drain(..) {
             let outgoing = &mut self.outgoing[port];
             outgoing.touched = false;
+            let news = std::mem::take(&mut outgoing.news);
             match inboxes.get(port).and_then(Option::as_ref) {
-                Some(inbox) => inbox.post(&mut outgoing.pages, &mut self.spent),
+                Some(inbox) => inbox.post(&mut outgoing.pages, &mut self.spent, news),
                 None if port == MANAGER => {}
                 // The port is closed. Its confirmations may still ask for an acknowledgement.
                 None => orphans.append(&mut outgoing.pages),
@@ -382,7 +396,7 @@ impl Router {
         let manager = &mut self.outgoing[MANAGER].pages;
         manager.append(&mut orphans);
         if !manager.is_empty() {
-            ports.manager.post(manager, &mut self.spent);
+            ports.manager.post(manager, &mut self.spent, News { other: true, ..News::default() });
         }
         self.reuse_buffers();
     }
@@ -412,6 +426,7 @@ fn port_of(block: u16) -> usize {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::port::Port;
     use super::*;
     use crate::link::page::for_each_signal;
     use crate::wire::signal::{Header, encode};
@@ -419,7 +434,7 @@ mod tests {
     use std::net::{Shutdown, TcpListener, TcpStream};
 
     /// A receiver with one link per node, and the peers' ends.
-    fn receiver<const N: usize>() -> (Receiver, super::super::port::Port, [TcpStream; N]) {
+    fn receiver<const N: usize>() -> (Receiver, Port, [TcpStream; N]) {
         let ports = Arc::new(Ports::default());
         let port = ports.open().unwrap();
         let (mut receiver, mailbox) = Receiver::new(ports).unwrap();
@@ -431,7 +446,7 @@ mod tests {
             mailbox.give(Order::Add(Reader::new(id, 1, own), Arc::new(Node::new(id, String::new()))));
             listener.accept().unwrap().0
         });
-        assert!(receiver.round(None), "takes the orders");
+        assert!(receiver.round(), "takes the orders");
         (receiver, port, peers)
     }
 
@@ -442,14 +457,10 @@ mod tests {
     }
 
     /// Rounds until `enough` pages have come: the node and, of signals, the first words.
-    fn pages(
-        receiver: &mut Receiver,
-        port: &mut super::super::port::Port,
-        enough: usize,
-    ) -> Vec<(NodeId, Vec<u32>)> {
+    fn pages(receiver: &mut Receiver, port: &mut Port, enough: usize) -> Vec<(NodeId, Vec<u32>)> {
         let mut all = Vec::new();
         while all.len() < enough {
-            assert!(receiver.round(None));
+            assert!(receiver.round());
             let mut taken = Vec::new();
             port.take(None, &mut taken);
             for page in taken {
@@ -480,5 +491,149 @@ mod tests {
         assert_eq!(pages(&mut receiver, &mut port, 1), [(1, vec![])], "lost");
         second.write_all(&message(port.block(), 8)).unwrap();
         assert_eq!(pages(&mut receiver, &mut port, 1), [(2, vec![8])]);
+    }
+
+    /// What was posted to a port, as the receive thread leaves it.
+    fn taken(port: &mut Port) -> Vec<Page> {
+        let mut pages = Vec::new();
+        port.take(None, &mut pages);
+        pages
+    }
+
+    fn words(page: &Page) -> &[u32] {
+        match &page.content {
+            Content::Signals(words) => words,
+            Content::LinkLost => panic!("lost"),
+        }
+    }
+
+    /// A message of many words.
+    fn large(receiver: u16, first: u32) -> Vec<u8> {
+        let (mut words, data, section) = (Vec::new(), [first, 2, 3, 4], [9; 4000]);
+        encode(&mut words, Header { gsn: 10, receiver, sender: 245 }, &data, &[&section]).unwrap();
+        bytemuck::cast_slice(&words).to_vec()
+    }
+
+    #[test]
+    fn a_port_is_posted_to_once_a_round() {
+        let (mut receiver, mut port, [mut first, mut second]) = receiver::<2>();
+        let messages: Vec<u8> = (0..9).flat_map(|at| message(port.block(), at)).collect();
+        first.write_all(&messages).unwrap();
+        second.write_all(&messages).unwrap();
+        // Both may not have come when the first round begins, so what counts is posts for each round.
+        let (mut rounds, mut signals) = (0, 0);
+        while signals < 18 {
+            assert!(receiver.round());
+            rounds += 1;
+            for page in taken(&mut port) {
+                for_each_signal(words(&page), |_, _| true, |_| signals += 1).unwrap();
+            }
+            assert!(port.inbox().posts() <= rounds, "one post for a round");
+        }
+    }
+
+    #[test]
+    fn a_buffer_mostly_for_one_port_becomes_its_page_and_little_is_copied() {
+        let (mut receiver, mut port, [mut peer]) = receiver::<1>();
+        // Which port gets most is known from what came before.
+        peer.write_all(&large(port.block(), 1)).unwrap();
+        assert!(receiver.round());
+        assert!(taken(&mut port).iter().all(|page| matches!(page.content, Content::Signals(_))));
+        for (bytes, by_reference) in [(large(port.block(), 2), true), (message(port.block(), 3), false)] {
+            peer.write_all(&bytes).unwrap();
+            let mut pages = Vec::new();
+            while pages.iter().map(|page| 4 * words(page).len()).sum::<usize>() < bytes.len() {
+                assert!(receiver.round());
+                pages.extend(taken(&mut port));
+            }
+            let [page] = &mut pages[..] else { panic!("{} pages", pages.len()) };
+            assert_eq!(bytemuck::cast_slice::<_, u8>(words(page)), bytes);
+            let Content::Signals(content) = std::mem::replace(&mut page.content, Content::LinkLost) else {
+                unreachable!()
+            };
+            // A receive buffer keeps its length, a copy has what was copied.
+            assert_eq!(content.into_buffer().len() == PAGE_WORDS, by_reference);
+        }
+    }
+
+    #[test]
+    fn a_port_gets_copies_of_what_is_in_anothers_buffer() {
+        let (mut receiver, mut port, [mut peer]) = receiver::<1>();
+        let mut other = receiver.router.ports.open().unwrap();
+        let bytes = [large(port.block(), 1), message(other.block(), 2), large(port.block(), 3)].concat();
+        for _ in 0..3 {
+            peer.write_all(&bytes).unwrap();
+            let (mut mine, mut others) = (Vec::new(), Vec::new());
+            while mine.len() < 2 || others.is_empty() {
+                assert!(receiver.round());
+                for (port, all) in [(&mut port, &mut mine), (&mut other, &mut others)] {
+                    let block = port.block();
+                    for page in taken(port) {
+                        for_each_signal(words(&page), |to, _| to == block, |s| all.push(s.data[0])).unwrap();
+                    }
+                }
+            }
+            assert_eq!((&mine[..], &others[..]), (&[1, 3][..], &[2][..]));
+        }
+    }
+
+    /// Pages posted to a port that wants a number of replies.
+    #[test]
+    fn posts_say_how_many_replies_they_bring() {
+        use crate::wire::gsn::{TCKEYCONF, TRANSID_AI};
+        let (mut receiver, mut port, [mut peer]) = receiver::<1>();
+        let signal = |gsn, receiver| {
+            let mut words = Vec::new();
+            encode(&mut words, Header { gsn, receiver, sender: 245 }, &[1, 2, 3, 4], &[]).unwrap();
+            bytemuck::cast_slice::<_, u8>(&words).to_vec()
+        };
+        // A carrier of two packets, the second for another port.
+        let packet = |block: u16| [(block as u32) << 16, 1, 2, 3];
+        let other = receiver.router.ports.open().unwrap();
+        let mut carrier = Vec::new();
+        let packets = [packet(port.block()), packet(other.block()), packet(port.block())].concat();
+        encode(&mut carrier, Header { gsn: TCKEYCONF, receiver: API_PACKED, sender: 245 }, &packets, &[])
+            .unwrap();
+        let block = port.block();
+        let bytes =
+            [signal(TCKEYCONF, block), signal(TRANSID_AI, block), bytemuck::cast_slice(&carrier).to_vec()];
+        let mut news = News::default();
+        peer.write_all(&bytes.concat()).unwrap();
+        while news.confirmations < 3 {
+            assert!(receiver.round());
+            news.add(port.inbox().news());
+            taken(&mut port);
+        }
+        assert_eq!(news, News { confirmations: 3, rows: 1, other: false });
+        peer.shutdown(Shutdown::Write).unwrap();
+        while !news.other {
+            assert!(receiver.round());
+            news = port.inbox().news();
+        }
+        assert_eq!(taken(&mut port).len(), 1, "the loss");
+    }
+
+    #[test]
+    fn the_descriptor_tells_of_signals_pokes_and_losses() {
+        use crate::cluster::descriptor::is_readable;
+        let (mut receiver, mut port, [mut peer]) = receiver::<1>();
+        let fd = port.inbox().descriptor().unwrap();
+        assert!(!is_readable(fd));
+        let mut comes = |receiver: &mut Receiver, what: &mut dyn FnMut(&Port)| {
+            what(&port);
+            while !is_readable(fd) {
+                assert!(receiver.round());
+            }
+            assert!(is_readable(fd), "until it is taken");
+            let pages = taken(&mut port);
+            assert!(!is_readable(fd));
+            pages.len()
+        };
+        let block = MIN_API_BLOCK;
+        assert_eq!(comes(&mut receiver, &mut |_| peer.write_all(&message(block, 1)).unwrap()), 1);
+        assert_eq!(comes(&mut receiver, &mut |port| port.inbox().poke()), 0);
+        assert_eq!(comes(&mut receiver, &mut |_| peer.shutdown(Shutdown::Write).unwrap()), 1);
+        // Ports that are closed close theirs.
+        drop(port);
     }
 }

@@ -28,6 +28,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::cluster::Cluster;
+use crate::cluster::inbox::Enough;
 use crate::cluster::node::Node;
 use crate::cluster::port::Port;
 use crate::dict::record::{Columns, Record};
@@ -178,6 +179,10 @@ pub struct Connection<T> {
     pages: Vec<Page>,
     transid: [u32; 2],
     in_flight: usize,
+    /// Transactions with operations in flight.
+    busy: usize,
+    /// Reads that are confirmed and whose row is still to come: at least so many.
+    rows_due: usize,
     next_node: usize,
     /// A callback has asked for a send, with force or without: it follows the callbacks, one write per node for all of them.
     send_asked: Option<bool>,
@@ -186,6 +191,8 @@ pub struct Connection<T> {
     done: u64,
     /// What `done` was at the end of the last poll.
     polled: u64,
+    /// An event loop watches the connection's descriptor.
+    watched: bool,
     /// The connection takes no more work.
     finished: bool,
     /// A commit or rollback that was out by itself has been answered: news for who polls.
@@ -248,11 +255,14 @@ impl<T: Copy> Connection<T> {
             pages: Vec::new(),
             transid: [low, high],
             in_flight: 0,
+            busy: 0,
+            rows_due: 0,
             next_node: block as usize,
             send_asked: None,
             poll_min: 1,
             done: 0,
             polled: 0,
+            watched: false,
             finished: false,
             settled: false,
             losses: 0,
@@ -398,6 +408,7 @@ impl<T: Copy> Connection<T> {
         transaction.last = at;
         if last == NONE {
             transaction.first = at;
+            self.busy += 1;
         }
         if transaction.first_defined == NONE {
             transaction.first_defined = at;
@@ -492,6 +503,7 @@ impl<T: Copy> Connection<T> {
             return Err(own::TRANSACTION_NOT_OPEN);
         }
         self.roll_back(at);
+        self.tell();
         Ok(())
     }
 
@@ -502,6 +514,7 @@ impl<T: Copy> Connection<T> {
         let at = self.transaction_at(transaction)?;
         if self.transactions[at].is_open() {
             self.roll_back(at);
+            self.tell();
         }
         let transaction = &mut self.transactions[at];
         if transaction.phase == Phase::Ended && transaction.first == NONE {
@@ -533,6 +546,9 @@ impl<T: Copy> Connection<T> {
             self.tick();
             self.seal_all();
             self.transmit(force, |_| true);
+            if self.watched {
+                self.port.wake_at(self.due);
+            }
         }
     }
 
@@ -547,6 +563,39 @@ impl<T: Copy> Connection<T> {
         self.poll_min = completions.max(1);
     }
 
+    /// For what a sleep that ends with `missing` more completions is worth ending.
+    ///
+    /// A transaction with operations in flight ends them all only after one more confirmation at least, or a
+    /// signal that always wakes. So after j confirmations at least `busy - j` operations are still in flight: no
+    /// fewer than `missing - (in_flight - busy)` confirmations bring `missing` completions, and never are more
+    /// asked for than must come for all to complete. With one operation a transaction it is one for each. The
+    /// exception is a read whose confirmation has come before its row; while there is one, rows count as well.
+    fn enough(&self, missing: u64) -> Enough {
+        let replies = missing.saturating_sub(self.in_flight.saturating_sub(self.busy) as u64);
+        Enough { replies: replies.min(u32::MAX as u64) as u32, rows: self.rows_due > 0 }
+    }
+
+    /// A descriptor that is readable while there is something for a poll to take, for an event loop. It is the
+    /// connection's, which closes it. From now on the receive role is lent to nobody.
+    pub fn descriptor(&mut self) -> std::io::Result<std::os::fd::RawFd> {
+        let number = self.port.inbox().descriptor()?;
+        self.watched = true;
+        self.tell();
+        Ok(number)
+    }
+
+    /// Makes the descriptor readable, if there is one and something has completed since the last poll, or
+    /// callbacks are due: no reply will do it.
+    fn tell(&self) {
+        if !self.watched {
+            return;
+        }
+        self.port.wake_at(self.due);
+        if self.done != self.polled || !self.ready.is_empty() {
+            self.port.inbox().poke();
+        }
+    }
+
     /// Takes replies, waiting at most `wait` for something to complete: operations, or a commit or rollback that was
     /// out by itself. How many signals it took. Callbacks that
     /// are due are handed out by [`Connection::next_callback`].
@@ -554,13 +603,14 @@ impl<T: Copy> Connection<T> {
         let before = self.statistics.signals;
         // The end of the wait; the first look at the inbox waits not at all.
         let mut until = None;
+        let mut missing = 1;
         let enough = (self.poll_min as usize).min(self.in_flight).max(1) as u64;
         // What completed between polls, as by a rollback, is news too.
         let done = self.polled;
         self.settled = false;
         loop {
             let next = until.map(|until: u64| self.cluster.holds.instant(until.min(self.due)));
-            self.take_inbox(next);
+            self.take_inbox(next, missing);
             if self.cluster.stopping() {
                 self.stop();
             }
@@ -568,6 +618,7 @@ impl<T: Copy> Connection<T> {
             if completed >= enough || self.settled || (completed == 0 && !self.ready.is_empty()) {
                 break;
             }
+            missing = enough - completed;
             if self.cluster.stopping() {
                 match completed {
                     0 => return Err(own::NOT_CONNECTED),
@@ -586,10 +637,11 @@ impl<T: Copy> Connection<T> {
         Ok((self.statistics.signals - before) as u32)
     }
 
-    /// Takes what is in the inbox, waiting for it until `until` if that is given, and ends what is due.
-    fn take_inbox(&mut self, until: Option<Instant>) {
+    /// Takes what is in the inbox, waiting until `until`, if that is given, for `missing` completions, and ends what is
+    /// due.
+    fn take_inbox(&mut self, until: Option<Instant>, missing: u64) {
         let mut pages = std::mem::take(&mut self.pages);
-        self.port.take(until, &mut pages);
+        self.port.take_enough(until, self.enough(missing), &mut pages);
         self.tick();
         self.take_pages(&mut pages);
         self.pages = pages;
@@ -604,6 +656,7 @@ impl<T: Copy> Connection<T> {
         } else if self.in_flight == 0 {
             self.transmit(false, |work| !work.requests);
         }
+        self.tell();
     }
 
     /// The next query or multi-key read whose callback is due. Its rows are the caller's. To be followed by
@@ -673,7 +726,7 @@ impl<T: Copy> Connection<T> {
             if self.cluster.stopping() || Instant::now() >= until {
                 break;
             }
-            self.take_inbox(Some(until));
+            self.take_inbox(Some(until), 1);
         }
         self.stop();
         self.release_records();

@@ -145,8 +145,9 @@ impl<T: Copy> Connection<T> {
                 self.may_be_lost(q);
             }
             let query = &self.queries[q];
-            let waits = query.state == State::Sent && query.is_answered();
-            if waits && self.transactions[at].phase == Phase::Executing {
+            let answered = query.is_answered();
+            self.rows_due += !answered as usize;
+            if answered && query.state == State::Sent && self.transactions[at].phase == Phase::Executing {
                 self.complete(q);
             }
         }
@@ -187,6 +188,8 @@ impl<T: Copy> Connection<T> {
             query.error = code;
         }
         if query.is_answered() {
+            // The confirmation was first, and has counted it.
+            self.rows_due = self.rows_due.saturating_sub(1);
             self.answered(q);
         }
     }
@@ -363,7 +366,10 @@ impl<T: Copy> Connection<T> {
         let (at, previous, next) = (query.transaction, query.previous, query.next);
         let (callback, multi_read, failed) = (query.callback, query.multi_read, query.error);
         match previous {
-            NONE => self.transactions[at].first = next,
+            NONE => {
+                self.transactions[at].first = next;
+                self.busy -= (next == NONE) as usize;
+            }
             _ => self.queries[previous].next = next,
         }
         match next {
@@ -375,6 +381,10 @@ impl<T: Copy> Connection<T> {
             self.remove_transaction(at);
         }
         self.in_flight -= 1;
+        if self.in_flight == 0 {
+            // Reads that failed while their row was due have left theirs.
+            self.rows_due = 0;
+        }
         self.statistics.completed += 1;
         if failed != 0 {
             self.failed(failed);

@@ -113,6 +113,7 @@ static void connections(void)
   GIVES((void *)NULL, ic_apid_multi_read_user_ref, (NULL, 0));
   GIVES(INVALID, ic_apid_multi_read_close, (NULL, 0));
   GIVES(INVALID, ic_apid_transaction_set_deadline, (NULL, 0, 1));
+  GIVES(INVALID, ic_apid_conn_fd, (NULL));
   GIVES(false, ic_apid_conn_get_next_executed_query, (NULL, NULL));
   GIVES(0u, ic_apid_conn_hint_for_key, (NULL, NULL, NULL, NULL, 0));
 }

@@ -1,8 +1,11 @@
 //! Many operations in flight on several threads, each with a connection of its own.
 
 use std::collections::HashMap;
+use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::time::Duration;
 
+use iclaustron::cluster::{Cluster, Options};
 use iclaustron::conn::transaction::Phase;
 use iclaustron::conn::{Connection, Operation, Statistics};
 use iclaustron::wire::transaction::{LockMode, WriteKind};
@@ -30,8 +33,29 @@ enum Step {
     Read(LockMode),
 }
 
+/// How a thread polls.
+#[derive(Clone, Copy)]
+struct Polling {
+    wait: Duration,
+    /// Completions that a poll waits for.
+    least: u32,
+    /// In an event loop, on the connection's descriptor; `wait` is zero then.
+    watch: bool,
+}
+
+const PATIENT: Polling = Polling { wait: Duration::from_millis(50), least: 1, watch: false };
+
+/// Waits until a descriptor is readable, or the wait is over; whether it is.
+fn is_readable(fd: RawFd, wait: Duration) -> bool {
+    let mut asked = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry, which outlives the call.
+    unsafe { libc::poll(&mut asked, 1, wait.as_millis() as i32) == 1 }
+}
+
 struct Pipeline<'a> {
     table: &'a TestTable,
+    polling: Polling,
+    descriptor: Option<RawFd>,
     connection: Connection<u32>,
     random: Random,
     slots: Vec<Slot>,
@@ -41,17 +65,33 @@ struct Pipeline<'a> {
 
 impl<'a> Pipeline<'a> {
     fn new(table: &'a TestTable, thread: u32) -> Self {
-        let mut connection = Connection::new(cluster::joined()).unwrap();
+        Self::of(cluster::joined(), table, thread, PATIENT)
+    }
+
+    fn of(cluster: Arc<Cluster>, table: &'a TestTable, thread: u32, polling: Polling) -> Self {
+        let (definition, standing) = table.opened_by(&cluster);
+        let mut connection = Connection::new(cluster).unwrap();
+        connection.set_poll_min(polling.least);
+        let descriptor = polling.watch.then(|| connection.descriptor().unwrap());
         let slots = (0..IN_FLIGHT).map(|slot| {
-            let (definition, record) = (table.table.clone(), table.record.clone());
+            let (definition, record) = (definition.clone(), table.record.clone());
             let query = connection
-                .create_query(definition, table.standing.clone(), record.clone(), Some(record), slot)
+                .create_query(definition, standing.clone(), record.clone(), Some(record), slot)
                 .unwrap();
             Slot { query, transaction: 0, key: thread * IN_FLIGHT + slot, value: None, out: None }
         });
         let slots = slots.collect();
         let random = Random(thread as u64);
-        Pipeline { table, connection, random, slots, accepted: 0, completions: HashMap::new() }
+        Pipeline {
+            table,
+            polling,
+            descriptor,
+            connection,
+            random,
+            slots,
+            accepted: 0,
+            completions: HashMap::new(),
+        }
     }
 
     fn start(&mut self, at: u32) {
@@ -117,7 +157,10 @@ impl<'a> Pipeline<'a> {
         (0..IN_FLIGHT).for_each(|at| self.start(at));
         until("the pipeline's end", || {
             self.connection.send(true);
-            self.connection.poll(Duration::from_millis(50)).unwrap();
+            if let Some(descriptor) = self.descriptor {
+                is_readable(descriptor, Duration::from_secs(1));
+            }
+            self.connection.poll(self.polling.wait).unwrap();
             while let Some(completion) = self.connection.next_callback() {
                 self.completed(completion.token);
                 if self.accepted < operations {
@@ -154,6 +197,110 @@ fn each_accepted_operation_completes_exactly_once() {
             assert_eq!(statistics.late_replies, 0);
         }
     });
+}
+
+/// Threads that poll in different ways on one cluster handle: none starves, nothing is read twice.
+fn polled_in_every_way(name: &str, options: &Options, watched: bool) {
+    const OPERATIONS: u64 = 1000;
+    let table = TestTable::numbers(name);
+    let joined = cluster::join(options);
+    let nodes = cluster::nodes();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|thread| {
+                let wait = [0, 1, 50][thread as usize % 3];
+                let polling = Polling {
+                    wait: Duration::from_millis(wait),
+                    least: if thread < 4 { 1 } else { 16 },
+                    watch: watched && wait == 0,
+                };
+                let (table, joined) = (&table, joined.clone());
+                scope.spawn(move || {
+                    cluster::on(nodes, || Pipeline::of(joined, table, thread, polling).run(OPERATIONS))
+                })
+            })
+            .collect();
+        for thread in threads {
+            let (statistics, completions) = thread.join().unwrap();
+            assert_eq!((statistics.defined, statistics.completed), (OPERATIONS, OPERATIONS));
+            assert_eq!(completions.values().sum::<u64>(), OPERATIONS);
+            assert_eq!(completions.len(), IN_FLIGHT as usize, "no slot stands still");
+            assert_eq!(statistics.late_replies, 0);
+        }
+    });
+    joined.disconnect();
+}
+
+node_test!(polled_in_every_way_with_the_role_lent);
+fn polled_in_every_way_with_the_role_lent() {
+    polled_in_every_way("pipe_lent", &Options::default(), false);
+}
+
+node_test!(polled_in_every_way_with_a_dedicated_thread);
+fn polled_in_every_way_with_a_dedicated_thread() {
+    let options = Options { lend_receive: false, ..Options::default() };
+    polled_in_every_way("pipe_dedicated", &options, false);
+}
+
+node_test!(polled_in_every_way_with_two_receive_threads);
+fn polled_in_every_way_with_two_receive_threads() {
+    let options = Options { receive_threads: 2, ..Options::default() };
+    polled_in_every_way("pipe_two", &options, true);
+}
+
+node_test!(polled_in_every_way_and_watched);
+fn polled_in_every_way_and_watched() {
+    polled_in_every_way("pipe_watched", &Options::default(), true);
+}
+
+node_test!(a_poll_for_many_is_woken_once_for_them);
+fn a_poll_for_many_is_woken_once_for_them() {
+    const LEAST: u64 = 24;
+    let table = TestTable::numbers("pipe_min");
+    let joined = cluster::join(&Options { lend_receive: false, ..Options::default() });
+    let (definition, standing) = table.opened_by(&joined);
+    let mut user = User::of(joined.clone());
+    user.warm_up(64);
+    user.connection.set_poll_min(LEAST as u32);
+    let queries: Vec<_> = (0..64u32)
+        .map(|key| {
+            let record = table.record.clone();
+            let query = user
+                .connection
+                .create_query(definition.clone(), incarnation, record.clone(), Some(record), ())
+                .unwrap();
+            user.key_row(query)[table.at("k")].copy_from_slice(&key.to_le_bytes());
+            user.row(query)[table.at("v")].copy_from_slice(&key.to_le_bytes());
+            query
+        })
+        .collect();
+    let woken = user.connection.wakeups();
+    let mut polls = 0;
+    for _ in 0..50 {
+        for &query in &queries {
+            let transaction = user.start();
+            user.define(query, transaction, Operation::Write(WriteKind::Write, ABORT));
+            user.commit(transaction);
+            user.connection.close(transaction).unwrap();
+        }
+        user.send();
+        while user.connection.in_flight() > 0 {
+            let (before, in_flight) = (user.connection.statistics().completed, user.connection.in_flight());
+            user.connection.poll(Duration::from_secs(60)).unwrap();
+            let completed = user.connection.statistics().completed - before;
+            assert!(completed >= LEAST.min(in_flight as u64), "{completed} of {in_flight}");
+            while let Some(completion) = user.connection.next_callback() {
+                assert_eq!(user.error(completion.query), 0);
+                user.connection.callback_done(completion.query);
+            }
+            user.connection.end_poll();
+            polls += 1;
+        }
+    }
+    let woken = user.connection.wakeups() - woken;
+    assert!(woken <= polls, "woken {woken} times for {polls} polls");
+    drop(user);
+    joined.disconnect();
 }
 
 node_test!(twenty_thousand_writes_leave_nothing_late);

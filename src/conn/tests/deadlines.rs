@@ -23,7 +23,7 @@ impl Session {
     fn settle(&mut self) {
         while !self.usages().is_empty() {
             self.connection.transmit(true, |_| true);
-            self.connection.take_inbox(Some(Instant::now() + LONG));
+            self.connection.take_inbox(Some(Instant::now() + LONG), 1);
         }
     }
 
@@ -166,5 +166,27 @@ fn a_poll_does_not_sleep_past_one() {
     session.connection.send(true);
     // Were it not for the deadline, this would wait for the nodes.
     session.connection.poll(Duration::from_secs(3600)).unwrap();
+    assert_eq!((session.tokens(), session.error(0)), (vec![1], own::DEADLINE));
+}
+
+#[test]
+fn a_descriptor_tells_of_one() {
+    let mut session = Session::new(false);
+    let descriptor = session.connection.descriptor().unwrap();
+    session.connection.set_deadline(Some(Duration::from_millis(20)));
+    session._nodes.stall(1, Duration::from_secs(3)).unwrap();
+    session._nodes.stall(2, Duration::from_secs(3)).unwrap();
+    let transaction = session.start(1);
+    session.define(0, 1, transaction, READ).unwrap();
+    session.connection.commit(transaction).unwrap();
+    session.connection.send(true);
+    // What came of the last send, and of the time before.
+    while session.connection.in_flight() > 0 {
+        let mut wait = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one descriptor, which is in the array of one.
+        let ready = unsafe { libc::poll(&mut wait, 1, 60_000) };
+        assert_eq!(ready, 1, "nobody polls, and yet it is due");
+        session.connection.poll(Duration::ZERO).unwrap();
+    }
     assert_eq!((session.tokens(), session.error(0)), (vec![1], own::DEADLINE));
 }
