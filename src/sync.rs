@@ -4,7 +4,7 @@
 #[cfg(not(loom))]
 pub use std::sync::{
     Arc, Condvar, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence},
 };
 
 /// A mutex that is tried as well as waited for.
@@ -17,7 +17,7 @@ pub use tried::{TryMutex, TryMutexGuard};
 #[cfg(loom)]
 pub use loom::sync::{
     Arc, Condvar, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence},
 };
 
 /// The models' mutex makes who tries wait for its end if it is taken. This one says so.

@@ -2,11 +2,11 @@
 //!
 //! The owner of a port says when it is due next, and wakes the manager if that is before the time the manager sleeps to.
 //! The manager says to what time it will sleep, and then looks at the ports once more. Each writes first and reads
-//! then, in one order for all, so one of them sees the other.
+//! then, with a full fence between, so one of them sees the other.
 
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, fence};
 
 /// No time.
 pub const NEVER: u64 = u64::MAX;
@@ -34,21 +34,22 @@ impl Default for Alarm {
 impl Due {
     /// By the port's owner. True if the manager must be woken, for it sleeps longer.
     pub fn set(&self, time: u64, alarm: &Alarm) -> bool {
-        if self.0.load(SeqCst) == time {
+        if self.0.load(Relaxed) == time {
             return false;
         }
-        self.0.store(time, SeqCst);
-        time < alarm.0.load(SeqCst)
+        self.0.store(time, Relaxed);
+        fence(SeqCst);
+        time < alarm.0.load(Relaxed)
     }
 
     /// By the manager: true if it is due, which is then taken note of; else the time when it will be.
     fn ring(&self, now: u64) -> Result<(), u64> {
-        let time = self.0.load(SeqCst);
+        let time = self.0.load(Relaxed);
         if time > now {
             return Err(time);
         }
         // The owner may just have said another time.
-        self.0.compare_exchange(time, NEVER, SeqCst, SeqCst).map(drop)
+        self.0.compare_exchange(time, NEVER, AcqRel, Relaxed).map(drop)
     }
 }
 
@@ -62,7 +63,8 @@ impl Alarm {
         ports: impl Iterator<Item = (&'a Due, P)> + Clone,
         mut wake: impl FnMut(P),
     ) -> u64 {
-        self.0.store(until, SeqCst);
+        self.0.store(until, Relaxed);
+        fence(SeqCst);
         let mut time = until;
         for (due, port) in ports {
             match due.ring(now) {
@@ -70,7 +72,7 @@ impl Alarm {
                 Err(later) => time = time.min(later),
             }
         }
-        self.0.store(time, SeqCst);
+        self.0.store(time, Relaxed);
         time
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use iclaustron::cluster::{Cluster, Options};
 use iclaustron::conn::transaction::Phase;
-use iclaustron::conn::{Connection, Operation, Statistics};
+use iclaustron::conn::{Completed, Connection, Operation, Statistics};
 use iclaustron::wire::transaction::{LockMode, WriteKind};
 
 use crate::cluster;
@@ -267,7 +267,7 @@ fn a_poll_for_many_is_woken_once_for_them() {
             let record = table.record.clone();
             let query = user
                 .connection
-                .create_query(definition.clone(), incarnation, record.clone(), Some(record), ())
+                .create_query(definition.clone(), standing.clone(), record.clone(), Some(record), ())
                 .unwrap();
             user.key_row(query)[table.at("k")].copy_from_slice(&key.to_le_bytes());
             user.row(query)[table.at("v")].copy_from_slice(&key.to_le_bytes());
@@ -290,8 +290,11 @@ fn a_poll_for_many_is_woken_once_for_them() {
             let completed = user.connection.statistics().completed - before;
             assert!(completed >= LEAST.min(in_flight as u64), "{completed} of {in_flight}");
             while let Some(completion) = user.connection.next_callback() {
-                assert_eq!(user.error(completion.query), 0);
-                user.connection.callback_done(completion.query);
+                let Completed::Query(query) = completion.completed else {
+                    panic!("no query: {completion:?}")
+                };
+                assert_eq!(user.error(query), 0);
+                user.connection.callback_done(completion.completed);
             }
             user.connection.end_poll();
             polls += 1;
