@@ -16,6 +16,7 @@ pub mod errors;
 pub mod global;
 pub mod handle;
 pub mod record;
+pub mod statistics;
 pub mod table;
 
 use std::ffi::{CStr, c_char};

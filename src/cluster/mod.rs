@@ -14,6 +14,7 @@
 //! reading while an inbox is posted to.
 
 mod connector;
+pub mod histogram;
 pub mod hold;
 pub mod inbox;
 mod mailbox;
@@ -21,8 +22,10 @@ mod manager;
 pub mod node;
 pub mod port;
 pub mod receive;
+pub mod report;
 pub mod role;
 mod send_pool;
+pub mod statistics;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -53,6 +56,27 @@ pub struct Options {
     pub connect_limit: Duration,
     /// How long to wait for the other data nodes once one is usable.
     pub grace: Duration,
+    /// What may be in flight and wait.
+    pub limits: Limits,
+}
+
+/// Bounds that are checked where an operation is defined.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes that may wait for a node, in a connection and on the link together, before the connection's next definition
+    /// is refused. As every connection that sends may have so much, a link's queue holds at most this for each of them,
+    /// and besides acknowledgements and heartbeats, which are never refused: they are as many as there are
+    /// transactions, and one.
+    pub waiting: usize,
+    /// Operations of a connection that may be in flight; twice as many transactions may be started.
+    pub in_flight: usize,
+}
+
+impl Default for Limits {
+    /// A data node's default receive buffer is as large as what may wait.
+    fn default() -> Self {
+        Limits { waiting: 2 << 20, in_flight: 1 << 16 }
+    }
 }
 
 impl Default for Options {
@@ -64,6 +88,7 @@ impl Default for Options {
             hold: Duration::from_micros(200),
             connect_limit: Duration::from_secs(30),
             grace: Duration::from_secs(3),
+            limits: Limits::default(),
         }
     }
 }
@@ -90,6 +115,10 @@ pub struct Cluster {
     pub schema_news: AtomicU32,
     /// Each connection starts its transaction ids here, and moves it on.
     pub next_transaction: AtomicU32,
+    /// The bounds that connections begin with.
+    pub limits: Limits,
+    /// What connections have done.
+    pub registry: statistics::Registry,
     stopping: AtomicBool,
     /// A thread of the handle has died: nothing can be promised any more, and every poll says so.
     broken: AtomicBool,
@@ -156,6 +185,8 @@ impl Cluster {
             incarnation: AtomicU32::new(1),
             schema_news: AtomicU32::new(0),
             next_transaction: AtomicU32::new(0),
+            limits: options.limits,
+            registry: Default::default(),
             stopping: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             progressed: Condvar::new(),

@@ -24,7 +24,7 @@ pub struct Node {
 impl Node {
     /// A node without a connection.
     pub fn new(id: NodeId, host: String) -> Self {
-        Node { id, host, sender: Sender::default(), state: AtomicU32::new(0) }
+        Node { id, host, sender: Sender::new(id), state: AtomicU32::new(0) }
     }
 
     /// The generation of the link to which new work may go, if there is one.

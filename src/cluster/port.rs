@@ -71,6 +71,13 @@ impl Ports {
         Port::new(crate::wire::block::API_CLUSTERMGR, self.manager.clone(), None)
     }
 
+    /// How often the owner of `block` was woken; `None` if the port is closed.
+    pub fn wakeups(&self, block: u16) -> Option<u64> {
+        let slot = block.wrapping_sub(MIN_API_BLOCK) as usize;
+        let inbox = self.inboxes().get(slot)?.clone()?;
+        Some(inbox.wakeups())
+    }
+
     /// Wakes the owner of `block`.
     pub fn poke(&self, block: u16) {
         let slot = block.wrapping_sub(MIN_API_BLOCK) as usize;

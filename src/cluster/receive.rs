@@ -169,6 +169,7 @@ impl Receiver {
         for _ in 0..READS_A_ROUND {
             let Some(link) = self.links.get_mut(slot).and_then(Option::as_mut) else { return false };
             let got = link.reader.read();
+            link.node.sender.received(link.reader.last);
             let link_closed = link.closed;
             if self.router.route(link).is_err() || got == Got::End {
                 self.end(slot);

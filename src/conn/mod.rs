@@ -17,6 +17,7 @@ mod reply;
 pub mod row;
 mod send;
 mod slots;
+mod statistics;
 pub mod transaction;
 
 use std::collections::VecDeque;
@@ -27,6 +28,7 @@ use std::time::{Duration, Instant};
 use crate::cluster::Cluster;
 use crate::cluster::node::Node;
 use crate::cluster::port::Port;
+use crate::cluster::statistics::{Kind, Live};
 use crate::dict::record::{Columns, Record};
 use crate::dict::table::Table;
 use crate::error::{ndb, own};
@@ -35,11 +37,10 @@ use crate::wire::block::reference;
 use crate::wire::transaction::{AbortOption, LockMode, RequestInfo, TransId, WriteKind, key_request};
 use query::{Confirmed, Query, State};
 use slots::{NONE, Slots};
+use statistics::Clock;
 use transaction::{Phase, Record as CoordinatorRecord, Transaction, Wish};
 
-/// Bytes that may wait for a node, in the connection and on the link together, before a definition is refused.
-/// A data node's default receive buffer is as large.
-const MAX_WAITING: usize = 2 << 20;
+pub use crate::cluster::statistics::Statistics;
 
 /// Where KEYINFO starts in the request of a read, which always has two sections.
 const READ_KEY: usize = key_request::SECTION_LENGTHS + 2;
@@ -51,29 +52,6 @@ pub enum Operation {
     Read(LockMode),
     /// Writes them.
     Write(WriteKind, AbortOption),
-}
-
-/// What a connection has done so far.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Statistics {
-    /// Operations defined.
-    pub defined: u64,
-    /// Operations completed.
-    pub completed: u64,
-    /// Those of them that ended with an error.
-    pub failed: u64,
-    /// Sends with something for a node, counted per node.
-    pub sends: u64,
-    /// Those of them that were held for company.
-    pub held: u64,
-    /// Writes to sockets by this connection.
-    pub writes: u64,
-    /// Pages taken.
-    pub pages: u64,
-    /// Signals taken.
-    pub signals: u64,
-    /// Replies that nothing waited for any more.
-    pub late_replies: u64,
 }
 
 /// A completed query that wants its callback to be run.
@@ -142,6 +120,14 @@ pub struct Connection<T> {
     /// Counts losses of links.
     losses: u32,
     statistics: Statistics,
+    /// The counters that others may read.
+    live: Arc<Live>,
+    clock: Clock,
+    /// Words of requests that are defined and not packed for their node.
+    unpacked: usize,
+    /// See [`crate::cluster::Limits`].
+    max_waiting: usize,
+    max_in_flight: usize,
 }
 
 impl<T: Copy> Connection<T> {
@@ -188,6 +174,11 @@ impl<T: Copy> Connection<T> {
             settled: false,
             losses: 0,
             statistics: Statistics::default(),
+            live: cluster.registry.register(block),
+            clock: Clock::default(),
+            unpacked: 0,
+            max_waiting: cluster.limits.waiting,
+            max_in_flight: cluster.limits.in_flight,
             port,
             cluster,
         })
@@ -196,16 +187,6 @@ impl<T: Copy> Connection<T> {
     /// The cluster.
     pub fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
-    }
-
-    /// What was done so far.
-    pub fn statistics(&self) -> Statistics {
-        self.statistics
-    }
-
-    /// How often the thread was woken in a poll.
-    pub fn wakeups(&self) -> u64 {
-        self.port.inbox().wakeups()
     }
 
     /// Operations defined and not complete.
@@ -295,8 +276,11 @@ impl<T: Copy> Connection<T> {
             return Err(own::TRANSACTION_NOT_OPEN);
         }
         let work = &self.work[state.node];
-        if 4 * work.buffer.len() + work.node.sender.waiting() > MAX_WAITING {
-            return Err(own::SEND_BUFFER_FULL);
+        if 4 * (work.buffer.len() + self.unpacked) + work.node.sender.waiting() > self.max_waiting {
+            return Err(self.refused(own::SEND_BUFFER_FULL));
+        }
+        if self.in_flight >= self.max_in_flight {
+            return Err(self.refused(own::TOO_MANY_IN_FLIGHT));
         }
         let id = (self.queries.generation(at) & 0x7ff) << 21 | at << 1;
         let sender = self.port.block();
@@ -313,12 +297,13 @@ impl<T: Copy> Connection<T> {
         query.confirmed = Confirmed::No;
         query.received = 0;
         query.refused = false;
+        query.since = u64::MAX;
         query.callback = callback;
         query.token = token;
         self.transactions[in_transaction].writes |= matches!(operation, Operation::Write(..));
+        self.unpacked += self.queries[at].request.len();
         self.join(at, in_transaction);
         self.in_flight += 1;
-        self.statistics.defined += 1;
         Ok(())
     }
 
@@ -380,8 +365,11 @@ impl<T: Copy> Connection<T> {
             return Err(own::NOT_CONNECTED);
         }
         let node = self.choose_node(hint, table)?;
-        if self.work[node].idle.is_empty() && 4 * self.work[node].buffer.len() > MAX_WAITING {
-            return Err(own::SEND_BUFFER_FULL);
+        if self.work[node].idle.is_empty() && 4 * self.work[node].buffer.len() > self.max_waiting {
+            return Err(self.refused(own::SEND_BUFFER_FULL));
+        }
+        if self.transactions.len() >= 2 * self.max_in_flight {
+            return Err(self.refused(own::TOO_MANY_IN_FLIGHT));
         }
         let transid = self.transid;
         let at = self.transactions.insert(Transaction::new(node, transid)).ok_or(own::TOO_MANY_IN_FLIGHT)?;
@@ -459,7 +447,9 @@ impl<T: Copy> Connection<T> {
     pub fn send(&mut self, force: bool) {
         if !self.cluster.stopping() {
             self.seal_all();
+            self.mark_in_flight();
             self.transmit(force, |_| true);
+            self.publish();
         }
     }
 
@@ -484,6 +474,7 @@ impl<T: Copy> Connection<T> {
         // What completed between polls, as by a rollback, is news too.
         let done = self.polled;
         self.settled = false;
+        self.mark_in_flight();
         loop {
             let before = self.statistics.signals;
             let mut pages = std::mem::take(&mut self.pages);
@@ -513,12 +504,16 @@ impl<T: Copy> Connection<T> {
         }
         self.transmit(false, |work| work.urgent);
         self.polled = self.statistics.completed;
+        if signals > 0 {
+            self.publish();
+        }
         Ok(signals)
     }
 
     /// After a poll and its callbacks: a send that they asked for is done, and acknowledgements do not stay here while nothing is in flight, for then
     /// there may be no further send.
     pub fn end_poll(&mut self) {
+        self.clock.let_go();
         if let Some(force) = self.send_asked.take() {
             self.send(force);
         } else if self.in_flight == 0 {
@@ -628,6 +623,7 @@ impl<T> Query<T> {
             return self.key.overwrite_key(self.key_row.bytes(), key);
         }
         self.template = None;
+        self.kind = operation.kind();
         self.pack_anew(sender, id, operation)?;
         self.template = matches!(operation, Operation::Read(_)).then_some(operation);
         Ok(())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Operation;
 use super::row::Row;
 use super::slots::NONE;
+use crate::cluster::statistics::Kind;
 use crate::dict::record::Record;
 use crate::dict::table::Table;
 use crate::wire::NodeId;
@@ -76,6 +77,10 @@ pub(super) struct Query<T> {
     pub(super) losses: u32,
     /// Completion runs a callback; else it goes to the executed list.
     pub(super) callback: bool,
+    /// What `request` does.
+    pub(super) kind: Kind,
+    /// When it was packed, by the connection's clock; in the future until then.
+    pub(super) since: u64,
     pub(super) token: T,
 }
 
@@ -117,6 +122,8 @@ impl<T> Query<T> {
             refused: false,
             losses: 0,
             callback: false,
+            kind: Kind::Read,
+            since: 0,
             token,
         }
     }

@@ -8,6 +8,7 @@ use super::Connection;
 use super::query::{Confirmed, State};
 use super::slots::{MAX_SLOTS, NONE};
 use super::transaction::{Phase, Usage};
+use crate::cluster::statistics::Kind;
 use crate::error::{Class, class, ndb, own};
 use crate::link::page::{Content, Page, for_each_signal, is_failure_news};
 use crate::wire::block::DBTC;
@@ -22,6 +23,7 @@ impl<T: Copy> Connection<T> {
     /// Takes what the inbox held.
     pub(super) fn take_pages(&mut self, pages: &mut Vec<Page>) {
         let block = self.port.block();
+        self.begin_round(pages);
         for page in pages.drain(..) {
             self.statistics.pages += 1;
             let Some(node) = self.work.iter().position(|work| work.node.id == page.node) else { continue };
@@ -305,6 +307,7 @@ impl<T: Copy> Connection<T> {
         let transaction = &mut self.transactions[at];
         // What the caller asked for by itself, not along with an operation.
         self.settled |= matches!(transaction.phase, Phase::Committing | Phase::RollingBack);
+        self.statistics.transaction_ended(transaction.committed, transaction.error);
         transaction.phase = Phase::Ended;
         let record = std::mem::replace(&mut transaction.record, NONE);
         if record == NONE && !transaction.started {
@@ -351,7 +354,9 @@ impl<T: Copy> Connection<T> {
     #[inline]
     fn complete(&mut self, q: u32) {
         let query = &mut self.queries[q];
+        self.unpacked -= if query.state == State::Defined { query.request.len() } else { 0 };
         query.state = State::Complete;
+        let (kind, since) = (query.kind, query.since);
         let (at, previous, next) = (query.transaction, query.previous, query.next);
         let (callback, failed) = (query.callback, query.error);
         match previous {
@@ -369,8 +374,9 @@ impl<T: Copy> Connection<T> {
         self.in_flight -= 1;
         self.statistics.completed += 1;
         if failed != 0 {
-            self.failed(failed);
+            self.failed(kind, failed);
         }
+        self.live.completed(kind, self.clock.since(since));
         if callback {
             self.ready.push_back(q);
         } else {
@@ -379,8 +385,9 @@ impl<T: Copy> Connection<T> {
     }
 
     #[cold]
-    fn failed(&mut self, error: i32) {
+    fn failed(&mut self, kind: Kind, error: i32) {
         self.statistics.failed += 1;
+        self.live.failed(kind, error);
         if class(error) == Class::Schema {
             self.cluster.schema_news.fetch_add(1, Ordering::AcqRel);
         }

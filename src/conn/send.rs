@@ -195,6 +195,7 @@ impl<T: Copy> Connection<T> {
     /// Copies a transaction's defined queries to the buffer of its node, their flags set.
     #[inline]
     fn pack(&mut self, at: u32, commit: bool) {
+        let now = self.clock.packed(&self.cluster.holds);
         let transaction = &mut self.transactions[at];
         let record = self.records[transaction.record as usize];
         let work = &mut self.work[transaction.node];
@@ -214,6 +215,8 @@ impl<T: Copy> Connection<T> {
             query.transid = transaction.transid;
             query.state = super::query::State::Sent;
             query.losses = self.losses;
+            query.since = now;
+            self.unpacked -= query.request.len();
             work.buffer.extend_from_slice(&query.request);
         }
         transaction.first_defined = NONE;
@@ -250,10 +253,13 @@ impl<T: Copy> Connection<T> {
                 let (now, limit) = (holds.now(), holds.limit.as_nanos() as u64);
                 company = Some(Company { from: self.port.block(), now, limit });
             }
+            let waiting = 4 * work.buffer.len() + work.node.sender.waiting();
+            self.statistics.most_waiting = self.statistics.most_waiting.max(waiting as u64);
             // A refusal means that the link is lost; its news is in the inbox and ends what was packed.
             if let Ok(sent) = work.node.sender.send(work.generation, &work.buffer, company) {
                 work.epoch = work.epoch.wrapping_add(1);
                 self.statistics.sends += 1;
+                self.statistics.bytes_sent += 4 * work.buffer.len() as u64;
                 self.statistics.writes += sent.writes as u64;
                 if let Some(deadline) = sent.held {
                     self.statistics.held += 1;

@@ -9,3 +9,4 @@ pub mod dial;
 pub mod page;
 pub mod reader;
 pub mod sender;
+pub mod statistics;

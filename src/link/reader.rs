@@ -20,6 +20,8 @@ pub struct Reader {
     /// Always [`PAGE_WORDS`] long; the first `filled` bytes were read.
     buffer: Vec<u32>,
     filled: usize,
+    /// Bytes that the last read brought.
+    pub last: usize,
 }
 
 /// What a read brought.
@@ -42,6 +44,7 @@ impl Reader {
             stream: TcpStream::from_std(stream),
             buffer: vec![0; PAGE_WORDS],
             filled: 0,
+            last: 0,
         }
     }
 
@@ -49,11 +52,13 @@ impl Reader {
     pub fn read(&mut self) -> Got {
         let free = &mut bytemuck::cast_slice_mut::<u32, u8>(&mut self.buffer)[self.filled..];
         let room = free.len();
+        self.last = 0;
         loop {
             match self.stream.read(free) {
                 Ok(0) => return Got::End,
                 Ok(n) => {
                     self.filled += n;
+                    self.last = n;
                     return if n < room { Got::Drained } else { Got::More };
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
