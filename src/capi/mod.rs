@@ -15,6 +15,7 @@ pub mod embedded;
 pub mod errors;
 pub mod global;
 pub mod handle;
+pub mod log;
 pub mod record;
 pub mod statistics;
 pub mod table;

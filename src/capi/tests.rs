@@ -34,7 +34,7 @@ fn codes_have_constants() {
 
 /// Every export of the header, each with arguments that do nothing if its guard fails to catch.
 mod exports {
-    use super::super::{connection::*, errors::*, global::*, record::*, table::*};
+    use super::super::{connection::*, errors::*, global::*, log::*, record::*, statistics::*, table::*};
     use crate::error::own;
     use std::ptr::{null, null_mut};
 
@@ -97,7 +97,12 @@ mod exports {
         ic_apid_conn_poll(null_mut(), 0, null_mut()) => |c| c == INTERNAL;
         ic_apid_conn_flush(null_mut(), 0, false, null_mut()) => |c| c == INTERNAL;
         ic_apid_conn_set_poll_min(null_mut(), 1) => |c| c == INTERNAL;
-        ic_apid_conn_statistics(null_mut(), null_mut()) => |c| c == INTERNAL;
+        ic_apid_conn_set_max_in_flight(null_mut(), 1) => |c| c == INTERNAL;
+        ic_apid_conn_stats(null_mut(), null_mut()) => |c| c == INTERNAL;
+        ic_apid_global_stats(null_mut(), null_mut()) => |c| c == INTERNAL;
+        ic_stats_print(null_mut(), 0, null_mut(), 0, null_mut()) => |c| c == INTERNAL;
+        ic_set_log(None, 0, null_mut()) => |c| c == INTERNAL;
+        ic_set_signal_trace(null()) => |c| c == INTERNAL;
         ic_apid_query_create(null_mut(), null_mut(), null_mut(), null_mut(), null_mut()) => |c| c == INTERNAL;
         ic_apid_query_free(null_mut(), 0) => |c| c == INTERNAL;
         ic_apid_query_key_row(null_mut(), 0, null_mut()) => |r: *mut u8| r.is_null();

@@ -21,6 +21,7 @@ use super::port::Port;
 use super::{receive, send_pool};
 use crate::link::page::{Content, Page, for_each_signal};
 use crate::link::reader::Reader;
+use crate::log::log;
 use crate::wire::block::{API_CLUSTERMGR, block_of, reference};
 use crate::wire::registration::{self, CLIENT_VERSION, NodeFailRep, RegConf, RegRef};
 use crate::wire::signal::Signal;
@@ -31,6 +32,8 @@ use crate::wire::{NodeId, gsn, transaction};
 const REGISTER_EVERY: Duration = Duration::from_millis(100);
 /// The pause before the first new dial, and the longest one.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(1500));
+/// While so many bytes wait for a node, no further heartbeats are added to them.
+const HEARTBEATS_WAIT: usize = 4 << 20;
 
 /// The manager thread.
 pub struct Manager {
@@ -157,6 +160,7 @@ impl Manager {
         self.jitter = self.jitter.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let extra = pause.mul_f64((self.jitter >> 16) as f64 / 65536.0 / 4.0);
         state.phase = Phase::Down { until: Instant::now() + pause + extra };
+        log!(Debug, "node {}: dialled again in {} ms", state.node.id, (pause + extra).as_millis());
     }
 
     fn page(&mut self, cluster: &Arc<Cluster>, page: Page) {
@@ -181,6 +185,10 @@ impl Manager {
             return;
         }
         state.node.sender.close(generation);
+        match state.node.take_fault() {
+            None => log!(Warning, "node {}: the connection was lost", state.node.id),
+            Some(fault) => log!(Error, "node {}: the connection brought {fault}, and was closed", state.node.id),
+        }
         cluster.report(at, false, "the connection was lost".into());
         self.pause(at);
         if self.states.iter().all(|s| !matches!(s.phase, Phase::Open { .. })) {
@@ -209,6 +217,7 @@ impl Manager {
             }
             gsn::NODE_FAILREP => {
                 if let Some(news) = NodeFailRep::decode(signal) {
+                    log!(Warning, "the cluster gives up nodes {:?}", news.failed.iter().collect::<Vec<_>>());
                     self.failed(&news);
                 }
             }
@@ -274,6 +283,10 @@ impl Manager {
 }
 
 fn register(node: &Node, generation: u32, own: NodeId, confirmed: bool) {
+    if confirmed && node.sender.waiting() > HEARTBEATS_WAIT {
+        // It would wait behind all that, and the node shows itself by taking bytes.
+        return;
+    }
     let mut words = Vec::new();
     registration::register(&mut words, own, confirmed, None);
     // A link that is lost meanwhile makes itself known through the inbox.

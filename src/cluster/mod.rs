@@ -33,6 +33,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, own};
+use crate::log::log;
 use crate::mgm;
 use crate::wire::NodeId;
 use crate::wire::config::{Configuration, Link};
@@ -148,10 +149,13 @@ impl Cluster {
     /// Joins the cluster: management session, node id, configuration, links, registration. Returns when data
     /// nodes are usable as `options` ask.
     pub fn connect(connectstring: Option<&str>, options: &Options) -> Result<Arc<Self>, Error> {
+        crate::link::trace::from_environment();
         let deadline = Instant::now() + options.connect_limit;
         let mut connectstring = mgm::Connectstring::resolve(connectstring)?;
         connectstring.node_id = options.node_id.or(connectstring.node_id);
+        log!(Info, "joining the cluster of {connectstring:?}");
         let joined = mgm::join(&connectstring, deadline, &mut |pause| {
+            log!(Warning, "no node id yet, asking again in {} ms", pause.as_millis());
             // Nothing else can happen before this process is a node of the cluster.
             std::thread::sleep(pause);
             true
@@ -171,6 +175,7 @@ impl Cluster {
 
     fn start(joined: mgm::Joined, options: &Options) -> Result<Arc<Self>, Error> {
         let mgm::Joined { node_id, configuration, session } = joined;
+        log!(Info, "joined as node {node_id}");
         let links =
             configuration.links(node_id).map_err(|e| Error::new(own::CONNECT_FAILED, e.to_string()))?;
         let nodes: Vec<_> = links.iter().map(|l| Arc::new(Node::new(l.node, l.host.clone()))).collect();
@@ -276,6 +281,7 @@ impl Cluster {
         if self.stopping.swap(true, Ordering::AcqRel) || self.forked() {
             return;
         }
+        log!(Info, "node {} leaves the cluster", self.own_node);
         // Also wakes who waits for progress: they look at `stopping` under this lock.
         drop(self.progress());
         self.progressed.notify_all();
@@ -308,6 +314,9 @@ impl Cluster {
     }
 
     fn report(&self, node: usize, usable: bool, text: String) {
+        if let Some(known) = self.nodes.get(node) {
+            log!(Info, "node {} ({}): {}{text}", known.id, known.host, if usable { "usable, " } else { "" });
+        }
         self.progress()[node] = Progress { usable, text };
         self.progressed.notify_all();
     }
@@ -337,6 +346,7 @@ fn thread(
         let guarded = std::panic::AssertUnwindSafe(|| body(&cluster));
         // A thread ends by itself only when the handle is left.
         if std::panic::catch_unwind(guarded).is_err() || !cluster.stopping() {
+            log!(Error, "a thread of the library has died: the cluster handle is of no further use");
             cluster.broken.store(true, Ordering::Release);
             cluster.nodes.iter().for_each(|node| node.sender.shut_down_any());
             cluster.progressed.notify_all();

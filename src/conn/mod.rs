@@ -582,6 +582,7 @@ impl<T: Copy> Connection<T> {
                 break;
             }
         }
+        self.log_busy_records();
         self.stop();
         self.release_records();
         self.transmit(true, |_| true);

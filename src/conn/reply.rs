@@ -11,6 +11,7 @@ use super::transaction::{Phase, Usage};
 use crate::cluster::statistics::Kind;
 use crate::error::{Class, class, ndb, own};
 use crate::link::page::{Content, Page, for_each_signal, is_failure_news};
+use crate::log::log;
 use crate::wire::block::DBTC;
 use crate::wire::gsn;
 use crate::wire::signal::{Fragment, Signal};
@@ -40,6 +41,7 @@ impl<T: Copy> Connection<T> {
                     let mine = |receiver, number| receiver == block || is_failure_news(receiver, number);
                     let read = for_each_signal(words, mine, |signal| self.signal(node, &signal));
                     if read.is_err() {
+                        log!(Error, "node {}: a carrier that cannot be read, closing the link", page.node);
                         self.work[node].node.sender.shut_down(page.generation);
                     }
                 }

@@ -7,10 +7,12 @@
 //! it polls when replies are there. An operation that was never packed, as one rolled back before its send, counts
 //! with the latency 0.
 
+use super::transaction::Usage;
 use super::{Connection, Kind, Operation, Statistics};
 use crate::cluster::hold::Holds;
 use crate::error;
 use crate::link::page::{Content, Page};
+use crate::log::log;
 use crate::wire::transaction::WriteKind;
 
 /// A clock that is read seldom. Times are nanoseconds of the cluster handle's clock.
@@ -128,6 +130,14 @@ impl<T> Connection<T> {
             if let Content::Signals(words) = &page.content {
                 self.statistics.bytes_received += 4 * words.len() as u64;
             }
+        }
+    }
+
+    /// Before the end: records whose final reply has not come are left to their nodes.
+    pub(super) fn log_busy_records(&self) {
+        let busy = self.records.iter().filter(|record| matches!(record.usage, Usage::Busy(_))).count();
+        if busy > 0 {
+            log!(Warning, "connection {:#x}: {busy} coordinator records set aside, still busy", self.port.block());
         }
     }
 

@@ -10,3 +10,4 @@ pub mod page;
 pub mod reader;
 pub mod sender;
 pub mod statistics;
+pub mod trace;

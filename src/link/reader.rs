@@ -7,6 +7,7 @@ use mio::net::TcpStream;
 use super::page::{PAGE_WORDS, Words};
 use crate::wire::NodeId;
 use crate::wire::signal::{FrameError, message_length};
+use crate::wire::trace::Direction;
 
 /// The reading half, owned by whoever has the receive role.
 #[derive(Debug)]
@@ -84,6 +85,13 @@ impl Reader {
             at += length;
         }
         Ok(at)
+    }
+
+    /// Traces the whole messages, and what cannot be cut into messages.
+    #[cold]
+    pub fn trace(&self) {
+        let whole = self.whole_messages(|_| {}).unwrap_or(self.words().len());
+        super::trace::messages(Direction::Receive, self.node, &self.words()[..whole]);
     }
 
     /// Gives the first `words` words away as the buffer itself, and goes on with `fresh`, which is

@@ -15,8 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::adaptive::Adaptive;
 use super::statistics::LinkStatistics;
+use super::trace;
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard};
 use crate::wire::NodeId;
+use crate::wire::trace::Direction;
 
 /// What a sender writes to: a socket that does not block, or a stand-in in tests.
 pub trait Socket {
@@ -215,6 +217,9 @@ impl<S: Socket> Sender<S> {
 
     /// Sends whole messages of `generation`: at once, or, with `company`, after a hold if company is likely.
     pub fn send(&self, generation: u32, words: &[u32], company: Option<Company>) -> Result<Sent, Lost> {
+        if trace::is_on() {
+            trace::messages(Direction::Send, self.node, words);
+        }
         let bytes: &[u8] = bytemuck::cast_slice(words);
         let mut state = self.lock();
         let stream = match &state.stream {
