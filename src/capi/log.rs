@@ -23,8 +23,7 @@ pub const IC_LOG_DEBUG: i32 = 4;
 /// the call only. It runs on whatever thread has something to say, threads of the library too, several at once perhaps;
 /// the library holds no lock meanwhile. It should return soon, for links wait for it, and must not call the library
 /// but for ic_set_log, nor leave by longjmp or an exception.
-pub type LogCallback =
-    Option<unsafe extern "C" fn(level: i32, text: *const c_char, user_ref: *mut c_void)>;
+pub type LogCallback = Option<unsafe extern "C" fn(level: i32, text: *const c_char, user_ref: *mut c_void)>;
 
 /// What the program gave.
 struct Given {

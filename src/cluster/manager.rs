@@ -187,7 +187,9 @@ impl Manager {
         state.node.sender.close(generation);
         match state.node.take_fault() {
             None => log!(Warning, "node {}: the connection was lost", state.node.id),
-            Some(fault) => log!(Error, "node {}: the connection brought {fault}, and was closed", state.node.id),
+            Some(fault) => {
+                log!(Error, "node {}: the connection brought {fault}, and was closed", state.node.id)
+            }
         }
         cluster.report(at, false, "the connection was lost".into());
         self.pause(at);

@@ -324,8 +324,7 @@ mod tests {
             let (name, labels, value) = sample(line);
             let (family, kind, samples) = families.last_mut().expect("a family before its samples");
             let suffix = name.strip_prefix(family.as_str()).expect("the family's name");
-            let suffixes: &[&str] =
-                if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            let suffixes: &[&str] = if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
             assert!(suffixes.contains(&suffix), "{name}");
             assert!(seen.insert(format!("{name}{labels:?}")), "{line} comes twice");
             samples.push((name, labels, value));

@@ -346,7 +346,8 @@ mod tests {
         other.completed(Kind::Delete, 1);
         let seen = |registry: &Registry| {
             let (totals, living) = registry.totals(|_| None);
-            let outcomes = totals.operations.each_ref().map(|o| (o.ok(), o.temporary, o.permanent, o.unknown));
+            let outcomes =
+                totals.operations.each_ref().map(|o| (o.ok(), o.temporary, o.permanent, o.unknown));
             (living, totals.in_flight(), totals.statistics.most_pages, outcomes)
         };
         let none = (0, 0, 0, 0);
@@ -361,7 +362,8 @@ mod tests {
     #[test]
     fn failures_are_told_apart() {
         use Failure::*;
-        let codes = [(626, Permanent), (266, Temporary), (4012, Unknown), (4115, Permanent), (630, Permanent)];
+        let codes =
+            [(626, Permanent), (266, Temporary), (4012, Unknown), (4115, Permanent), (630, Permanent)];
         for (code, failure) in codes {
             assert_eq!(Failure::of(code), failure, "{code}");
         }

@@ -137,7 +137,11 @@ impl<T> Connection<T> {
     pub(super) fn log_busy_records(&self) {
         let busy = self.records.iter().filter(|record| matches!(record.usage, Usage::Busy(_))).count();
         if busy > 0 {
-            log!(Warning, "connection {:#x}: {busy} coordinator records set aside, still busy", self.port.block());
+            log!(
+                Warning,
+                "connection {:#x}: {busy} coordinator records set aside, still busy",
+                self.port.block()
+            );
         }
     }
 

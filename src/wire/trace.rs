@@ -185,22 +185,16 @@ fn fields_of(number: u16) -> &'static [(&'static str, Show)] {
         gsn::TRANSID_AI => &[("apiOperationPtr", Hex), ("transId", TransId)],
         gsn::TC_COMMITREQ | gsn::TC_HBREP => &[("apiConnectPtr", Hex), ("transId", TransId)],
         gsn::TCROLLBACKREQ => &[("apiConnectPtr", Hex), ("transId", TransId), ("flags", Hex)],
-        gsn::TC_COMMITCONF => &[
-            ("apiConnectPtr", Hex),
-            ("transId", TransId),
-            ("gci_hi", Number),
-            ("gci_lo", Number),
-        ],
+        gsn::TC_COMMITCONF => {
+            &[("apiConnectPtr", Hex), ("transId", TransId), ("gci_hi", Number), ("gci_lo", Number)]
+        }
         gsn::TC_COMMITREF | gsn::TCROLLBACKREF => {
             &[("apiConnectPtr", Hex), ("transId", TransId), ("errorCode", Number)]
         }
         gsn::TCROLLBACKCONF => &[("apiConnectPtr", Hex), ("transId", TransId)],
-        gsn::TCROLLBACKREP => &[
-            ("apiConnectPtr", Hex),
-            ("transId", TransId),
-            ("returnCode", Number),
-            ("errorData", Hex),
-        ],
+        gsn::TCROLLBACKREP => {
+            &[("apiConnectPtr", Hex), ("transId", TransId), ("returnCode", Number), ("errorData", Hex)]
+        }
         gsn::TC_COMMIT_ACK => &[("transId", TransId)],
         gsn::TCKEY_FAILCONF | gsn::TCKEY_FAILREF => &[("apiOperationPtr", Hex), ("transId", TransId)],
         gsn::NODE_FAILREP => &[("failNo", Number), ("masterNodeId", Number), ("noOfNodes", Number)],
@@ -238,9 +232,7 @@ fn fields_of(number: u16) -> &'static [(&'static str, Show)] {
             ("tableType", Number),
         ],
         gsn::LIST_TABLES_CONF => &[("senderData", Number), ("noOfTables", Number)],
-        gsn::SCHEMA_TRANS_BEGIN_REQ => {
-            &[("clientRef", Reference), ("transId", Number), ("requestInfo", Hex)]
-        }
+        gsn::SCHEMA_TRANS_BEGIN_REQ => &[("clientRef", Reference), ("transId", Number), ("requestInfo", Hex)],
         gsn::SCHEMA_TRANS_BEGIN_CONF => {
             &[("senderRef", Reference), ("transId", Number), ("transKey", Number)]
         }
@@ -262,12 +254,9 @@ fn fields_of(number: u16) -> &'static [(&'static str, Show)] {
             ("transId", Number),
             ("requestInfo", Hex),
         ],
-        gsn::CREATE_HASH_MAP_CONF => &[
-            ("senderRef", Reference),
-            ("clientData", Number),
-            ("objectId", Number),
-            ("objectVersion", Hex),
-        ],
+        gsn::CREATE_HASH_MAP_CONF => {
+            &[("senderRef", Reference), ("clientData", Number), ("objectId", Number), ("objectVersion", Hex)]
+        }
         gsn::CREATE_TABLE_REQ => &[
             ("clientRef", Reference),
             ("clientData", Number),
