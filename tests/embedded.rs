@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use iclaustron::cluster::{self, Cluster};
@@ -11,8 +12,10 @@ use iclaustron::conn::transaction::Phase;
 use iclaustron::conn::{Connection, Operation};
 use iclaustron::dict::client::Client as Dictionary;
 use iclaustron::dict::record::{ColumnRef, FieldSpec, Record};
+use iclaustron::dict::standing::Standing;
 use iclaustron::dict::table::{NewColumn, NewTable, Table};
 use iclaustron::embedded::{EmbeddedCluster, Options};
+use iclaustron::error::{is_temporary, is_unknown_result};
 use iclaustron::wire::column::ColumnType;
 use iclaustron::wire::transaction::{AbortOption, LockMode, WriteKind};
 
@@ -40,7 +43,7 @@ fn join(nodes: &EmbeddedCluster) -> Arc<Cluster> {
 }
 
 /// A table of an unsigned key and an unsigned value.
-fn make_table(cluster: &Arc<Cluster>) -> (Arc<Table>, u32) {
+fn make_table(cluster: &Arc<Cluster>) -> (Arc<Table>, Arc<Standing>) {
     let mut dictionary = Dictionary::new(cluster.clone()).unwrap();
     let key = NewColumn { primary_key: true, ..NewColumn::new("k", ColumnType::Unsigned) };
     let value = NewColumn::new("v", ColumnType::Unsigned);
@@ -57,7 +60,7 @@ struct Session {
 }
 
 impl Session {
-    fn new(cluster: &Arc<Cluster>, (table, incarnation): (Arc<Table>, u32)) -> Self {
+    fn new(cluster: &Arc<Cluster>, (table, standing): (Arc<Table>, Arc<Standing>)) -> Self {
         let record = |name: &'static [u8]| {
             let spec = FieldSpec { column: ColumnRef::Name(name), offset: 0, null: None };
             Arc::new(Record::new(&table, 4, &[spec]).unwrap())
@@ -65,7 +68,9 @@ impl Session {
         let (key, value) = (record(b"k"), record(b"v"));
         let mut connection = Connection::new(cluster.clone()).unwrap();
         let mut query = || {
-            connection.create_query(table.clone(), incarnation, key.clone(), Some(value.clone()), ()).unwrap()
+            connection
+                .create_query(table.clone(), standing.clone(), key.clone(), Some(value.clone()), ())
+                .unwrap()
         };
         let queries = (0..64).map(|_| query()).collect();
         Session { connection, table, key, queries }
@@ -177,7 +182,7 @@ fn transactions_are_all_or_nothing() {
     (0..20).for_each(|at| session.define(at, transaction, INSERT, at as u32, 7));
     assert!(session.execute(20).iter().all(|result| result.0 == 0));
     assert_eq!(session.step(transaction, LOCK, 3, 0), (0, 7), "its own row");
-    let mut other = Session::new(&cluster, (session.table.clone(), 1));
+    let mut other = Session::new(&cluster, (session.table.clone(), Standing::new(1)));
     assert_eq!(other.one(READ, 3, 0).0, 626, "not committed");
     assert_eq!(session.end(transaction, false), 0);
     assert_eq!(session.one(READ, 3, 0).0, 626, "rolled back");
@@ -371,4 +376,130 @@ fn options_that_cannot_be_are_refused() {
     for (nodes, replicas) in [(0, 1), (3, 2), (2, 5), (49, 1)] {
         assert!(EmbeddedCluster::start(Options { nodes, replicas, ..Options::default() }).is_err());
     }
+}
+
+/// Writes and reads a row with queries that were made before, until that works; only temporary errors may come.
+fn works_again(session: &mut Session, key: u32, value: u32) {
+    let until = Instant::now() + LIMIT;
+    let mut attempt = |operation: Operation, value: u32| loop {
+        assert!(Instant::now() < until, "it does not come back");
+        let outcome = session.attempt(operation, key, value);
+        match outcome.0 {
+            0 => return outcome.1,
+            error => assert!(is_temporary(error), "{error}"),
+        }
+        // Nothing else happens before nodes are usable: a poll waits for news.
+        session.connection.poll(Duration::from_millis(10)).unwrap();
+    };
+    attempt(WRITE, value);
+    assert_eq!(attempt(READ, 0), value);
+}
+
+impl Session {
+    /// One operation, committed; an error wherever it comes.
+    fn attempt(&mut self, operation: Operation, key: u32, value: u32) -> (i32, u32) {
+        let transaction = match self.connection.start_transaction(0, Some(&self.table)) {
+            Ok(transaction) => transaction,
+            Err(error) => return (error, 0),
+        };
+        let query = self.queries[0];
+        let (key_row, value_row) = self.connection.rows(query).unwrap();
+        key_row.bytes_mut().copy_from_slice(&key.to_le_bytes());
+        value_row.bytes_mut().copy_from_slice(&value.to_le_bytes());
+        let defined = self.connection.define(query, transaction, operation, false, ());
+        let outcome = match defined {
+            Ok(()) => {
+                self.connection.commit(transaction).unwrap();
+                self.execute(1)[0]
+            }
+            Err(error) => (error, 0),
+        };
+        self.connection.close(transaction).unwrap();
+        outcome
+    }
+}
+
+#[test]
+fn an_expelled_client_comes_back_on_the_same_handles() {
+    let nodes = start(quick());
+    let cluster = join(&nodes);
+    let mut session = Session::new(&cluster, make_table(&cluster));
+    assert_eq!(session.one(INSERT, 1, 7).0, 0);
+    let before = cluster.incarnation.load(Ordering::Acquire);
+    let fault = nodes.drop_link(2, None).unwrap();
+    let until = Instant::now() + LIMIT;
+    while cluster.incarnation.load(Ordering::Acquire) == before {
+        assert!(Instant::now() < until, "one lost link is all lost");
+        std::thread::yield_now();
+    }
+    assert!(fault.consumed());
+    assert_eq!(cluster.counts().0, 0, "nobody is dialled before the nodes have forgotten this client");
+    works_again(&mut session, 1, 8);
+    cluster.wait_usable(2, Instant::now() + LIMIT).unwrap();
+    cluster.disconnect();
+}
+
+/// Embedded nodes keep nothing when all are down.
+#[test]
+fn handles_of_tables_that_are_gone_say_so() {
+    let nodes = start(quick());
+    let cluster = join(&nodes);
+    let mut session = Session::new(&cluster, make_table(&cluster));
+    assert_eq!(session.one(INSERT, 1, 7).0, 0);
+    nodes.kill(1).unwrap();
+    nodes.kill(2).unwrap();
+    let lost = session.attempt(WRITE, 1, 9).0;
+    assert!(is_temporary(lost) || is_unknown_result(lost), "{lost}");
+    nodes.restart(1).unwrap();
+    nodes.restart(2).unwrap();
+    let until = Instant::now() + LIMIT;
+    let error = loop {
+        assert!(Instant::now() < until, "the cluster does not come back");
+        match session.attempt(WRITE, 1, 9).0 {
+            error if is_temporary(error) => session.connection.poll(Duration::from_millis(10)).unwrap(),
+            error => break error,
+        };
+    };
+    assert_eq!(error, 241);
+    let mut session = Session::new(&cluster, make_table(&cluster));
+    assert_eq!(session.one(INSERT, 1, 7).0, 0);
+    cluster.disconnect();
+}
+
+#[test]
+fn transactions_of_a_node_that_dies_end_with_what_became_of_them() {
+    let nodes = start(quick());
+    let cluster = join(&nodes);
+    let mut session = Session::new(&cluster, make_table(&cluster));
+    for round in 0..20 {
+        let keys: Vec<u32> = (0..50).map(|key| 100 * round + key).collect();
+        for (at, &key) in keys.iter().enumerate() {
+            let transaction = session.transaction(key);
+            session.define(at, transaction, INSERT, key, key);
+            session.connection.commit(transaction).unwrap();
+        }
+        let failed = 1 + round as u16 % 2;
+        session.connection.send(true);
+        nodes.kill(failed).unwrap();
+        let outcomes = session.execute(keys.len());
+        for (at, &key) in keys.iter().enumerate() {
+            let found = loop {
+                match session.attempt(READ, key, 0) {
+                    (error, _) if is_temporary(error) => {}
+                    found => break found,
+                }
+            };
+            let error = outcomes[at].0;
+            match error {
+                0 => assert_eq!(found, (0, key), "acknowledged"),
+                error => {
+                    assert!(is_temporary(error), "the other node is up, so nothing is unknown: {error}");
+                    assert_eq!(found.0, 626, "refused with {error}");
+                }
+            }
+        }
+        nodes.restart(failed).unwrap();
+        cluster.wait_usable(2, Instant::now() + LIMIT).unwrap();
+    }
+    cluster.disconnect();
 }

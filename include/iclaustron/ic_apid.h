@@ -672,15 +672,10 @@ typedef struct IC_CONNECT_ARGS {
    */
   uint32_t grace_ms;
   /**
-   * Bytes that may wait for a data node, in a connection and on the node's link together, before the connection's
-   * next definition for it is refused with -22: 65536 to 1073741824.
+   * Milliseconds that an operation may go without a reply, see ic_apid_conn_set_deadline. 0: by the cluster's
+   * configuration.
    */
-  uint32_t max_waiting;
-  /**
-   * Operations of a connection that may be in flight before its next definition is refused with -21: 1 to 1048576.
-   * See ic_apid_conn_set_max_in_flight.
-   */
-  uint32_t max_in_flight;
+  uint32_t deadline_ms;
 } IC_CONNECT_ARGS;
 
 /**
@@ -788,14 +783,68 @@ typedef struct IC_RECORD_FIELD {
 } IC_RECORD_FIELD;
 
 /**
- * A query's handle: 0 is none; stale once the query is freed.
- */
-typedef uint64_t IC_QUERY_ID;
-
-/**
  * A transaction's handle: 0 is none; stale once the transaction is closed.
  */
 typedef uint64_t IC_TRANS_ID;
+
+/**
+ * What a connection has done since it was created.
+ */
+typedef struct IC_STATISTICS {
+  /**
+   * Size of the struct in bytes, as the caller knows it.
+   */
+  size_t size;
+  /**
+   * Operations defined.
+   */
+  uint64_t defined;
+  /**
+   * Operations completed.
+   */
+  uint64_t completed;
+  /**
+   * Completed operations with an error.
+   */
+  uint64_t failed;
+  /**
+   * Operations defined and not complete now.
+   */
+  uint64_t in_flight;
+  /**
+   * Sends that had something for a data node, counted per node.
+   */
+  uint64_t sends;
+  /**
+   * Those of them that were held for company.
+   */
+  uint64_t held;
+  /**
+   * Writes to sockets by this connection.
+   */
+  uint64_t writes;
+  /**
+   * Pages taken from receive threads.
+   */
+  uint64_t pages;
+  /**
+   * Signals taken.
+   */
+  uint64_t signals;
+  /**
+   * Replies that nothing waited for any more.
+   */
+  uint64_t late_replies;
+  /**
+   * How often the thread was woken in a poll.
+   */
+  uint64_t wakeups;
+} IC_STATISTICS;
+
+/**
+ * A query's handle: 0 is none; stale once the query is freed.
+ */
+typedef uint64_t IC_QUERY_ID;
 
 /**
  * Called when a query is complete: inside ic_apid_conn_poll or ic_apid_conn_flush or while the connection is
@@ -1433,10 +1482,32 @@ int32_t ic_apid_conn_set_poll_min(struct IC_APID_CONNECTION *conn,
                                   uint32_t completions);
 
 /**
- * From now on a definition is refused with -21 while so many operations of the connection are in flight (defined and
- * not complete), and a start of a transaction while twice as many are open.
- * conn: not NULL. operations: 0 for max_in_flight of the connect arguments. What is in flight already stays so.
+ * How long what the connection sends from now on may go without a reply. At its deadline a transaction without a sent commit
+ * is rolled back and ends with -30; one with writes whose commit was sent ends with 4012, for it may have been
+ * committed. Both happen in a poll or a flush, which ends its wait for it. Other operations go on. Transactions that are
+ * started already keep their limits.
+ * conn: not NULL. milliseconds: from the send; 0: the deadline_ms of the connect arguments, whose own default is long enough
+ * for the cluster to deal with a node that fails.
  * Threads: the connection's, also in a callback; blocks never.
+ * Returns 0, -1, -2, -3 or -25.
+ */
+int32_t ic_apid_conn_set_deadline(struct IC_APID_CONNECTION *conn,
+                                  uint32_t milliseconds);
+
+/**
+ * The same for one transaction, from its next send on.
+ * conn: not NULL. milliseconds: from the send; 0: the connection's.
+ * Threads: the connection's, also in a callback; blocks never.
+ * Returns 0; -6 for a stale or foreign handle, -1, -2, -3 or -25.
+ */
+int32_t ic_apid_transaction_set_deadline(struct IC_APID_CONNECTION *conn,
+                                         IC_TRANS_ID trans,
+                                         uint32_t milliseconds);
+
+/**
+ * What the connection has done so far.
+ * conn: not NULL. statistics: not NULL; its size field says how much of it is filled.
+ * Threads: the connection's; blocks never.
  * Returns 0, -1, -2, -3 or -25.
  */
 int32_t ic_apid_conn_set_max_in_flight(struct IC_APID_CONNECTION *conn,

@@ -198,6 +198,9 @@ pub struct ConnectArgs {
     pub connect_ms: u32,
     /// Milliseconds to wait for the other data nodes once one is usable.
     pub grace_ms: u32,
+    /// Milliseconds that an operation may go without a reply, see ic_apid_conn_set_deadline. 0: by the cluster's
+    /// configuration.
+    pub deadline_ms: u32,
     /// Bytes that may wait for a data node, in a connection and on the node's link together, before the connection's
     /// next definition for it is refused with -22: 65536 to 1073741824.
     pub max_waiting: u32,
@@ -216,6 +219,7 @@ impl SizedStruct for ConnectArgs {
             hold_us: 200,
             connect_ms: 30_000,
             grace_ms: 3_000,
+            deadline_ms: 0,
             max_waiting: 2 << 20,
             max_in_flight: 1 << 16,
         }
@@ -327,7 +331,7 @@ const _: () = {
     assert!(offset_of!(ReadKeyArgs, callback) == 16);
     assert!(offset_of!(ReadKeyArgs, user_ref) == 24);
 
-    assert!(size_of::<ConnectArgs>() == 40);
+    assert!(size_of::<ConnectArgs>() == 48);
     assert!(offset_of!(ConnectArgs, size) == 0);
     assert!(offset_of!(ConnectArgs, node_id) == 8);
     assert!(offset_of!(ConnectArgs, receive_threads) == 12);
@@ -335,8 +339,9 @@ const _: () = {
     assert!(offset_of!(ConnectArgs, hold_us) == 20);
     assert!(offset_of!(ConnectArgs, connect_ms) == 24);
     assert!(offset_of!(ConnectArgs, grace_ms) == 28);
-    assert!(offset_of!(ConnectArgs, max_waiting) == 32);
-    assert!(offset_of!(ConnectArgs, max_in_flight) == 36);
+    assert!(offset_of!(ConnectArgs, deadline_ms) == 32);
+    assert!(offset_of!(ConnectArgs, max_waiting) == 36);
+    assert!(offset_of!(ConnectArgs, max_in_flight) == 40);
 
     assert!(size_of::<NodeState>() == 24);
     assert!(offset_of!(NodeState, size) == 0);

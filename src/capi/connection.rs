@@ -398,6 +398,49 @@ pub unsafe extern "C" fn ic_apid_conn_set_poll_min(conn: *mut ApidConnection, co
     })
 }
 
+/// How long what the connection sends from now on may go without a reply. At its deadline a transaction without a sent commit
+/// is rolled back and ends with -30; one with writes whose commit was sent ends with 4012, for it may have been
+/// committed. Both happen in a poll or a flush, which ends its wait for it. Other operations go on. Transactions that are
+/// started already keep their limits.
+/// conn: not NULL. milliseconds: from the send; 0: the deadline_ms of the connect arguments, whose own default is long enough
+/// for the cluster to deal with a node that fails.
+/// Threads: the connection's, also in a callback; blocks never.
+/// Returns 0, -1, -2, -3 or -25.
+///
+/// # Safety
+/// conn is a connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_conn_set_deadline(conn: *mut ApidConnection, milliseconds: u32) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        connection.enter(|inner| {
+            inner.set_deadline(super::milliseconds(milliseconds));
+            Ok(())
+        })
+    })
+}
+
+/// The same for one transaction, from its next send on.
+/// conn: not NULL. milliseconds: from the send; 0: the connection's.
+/// Threads: the connection's, also in a callback; blocks never.
+/// Returns 0; -6 for a stale or foreign handle, -1, -2, -3 or -25.
+///
+/// # Safety
+/// conn is a connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ic_apid_transaction_set_deadline(
+    conn: *mut ApidConnection,
+    trans: TransId,
+    milliseconds: u32,
+) -> i32 {
+    guard(|| {
+        // SAFETY: the caller's duty.
+        let connection = unsafe { borrow(conn.cast_const()) }?;
+        connection.enter(|inner| inner.set_transaction_deadline(trans, super::milliseconds(milliseconds)))
+    })
+}
+
 /// From now on a definition is refused with -21 while so many operations of the connection are in flight (defined and
 /// not complete), and a start of a transaction while twice as many are open.
 /// conn: not NULL. operations: 0 for max_in_flight of the connect arguments. What is in flight already stays so.
@@ -450,7 +493,13 @@ pub unsafe extern "C" fn ic_apid_query_create(
             return Err(own::INVALID_ARGUMENT);
         }
         let created = connection.enter(|inner| {
-            inner.create_query(table.table.clone(), table.incarnation, key.record.clone(), attr, NO_TOKEN)
+            inner.create_query(
+                table.table.clone(),
+                table.standing.clone(),
+                key.record.clone(),
+                attr,
+                NO_TOKEN,
+            )
         })?;
         // SAFETY: the caller's duty; not NULL.
         unsafe { put(query, created) }

@@ -70,6 +70,8 @@ pub const IC_ERROR_STILL_IN_FLIGHT: i32 = -27;
 pub const IC_ERROR_NO_NODE: i32 = -28;
 /// A request larger than a data node takes.
 pub const IC_ERROR_TOO_LARGE: i32 = -29;
+/// No reply by the deadline: the transaction is rolled back, retry it.
+pub const IC_ERROR_DEADLINE: i32 = -30;
 
 /// Success.
 pub const IC_ERROR_CLASS_NONE: i32 = 0;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::args::{ConnectArgs, NodeState, init, read, write_out};
 use super::handle::{Handle, borrow, forks, give, take_back, watch_forks};
-use super::{guard, guard_with, put, text};
+use super::{guard, guard_with, milliseconds, put, text};
 use crate::cluster::{Cluster, Limits, Options};
 use crate::dict::client::Client;
 use crate::error::{Error, own};
@@ -112,6 +112,7 @@ impl Shared {
                 us @ 0..=1_000_000 => Duration::from_micros(us as u64),
                 _ => return Err(own::INVALID_ARGUMENT),
             },
+            deadline: milliseconds(args.deadline_ms),
             connect_limit: Duration::from_millis(args.connect_ms as u64),
             grace: Duration::from_millis(args.grace_ms as u64),
             limits: Limits {

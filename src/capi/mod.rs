@@ -22,6 +22,7 @@ pub mod table;
 
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use crate::error::own;
 
@@ -50,6 +51,11 @@ pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>, i3
     }
     // SAFETY: not NULL; the rest is this function's own condition.
     unsafe { CStr::from_ptr(text) }.to_str().map(Some).map_err(|_| own::INVALID_NAME)
+}
+
+/// A time limit in milliseconds; 0 stands for the default.
+pub(crate) fn milliseconds(limit: u32) -> Option<Duration> {
+    (limit != 0).then(|| Duration::from_millis(limit as u64))
 }
 
 /// Writes to an output of the caller.

@@ -11,6 +11,7 @@ use super::args::{
 use super::global::{ApidGlobal, Shared};
 use super::handle::{Handle, borrow, give, take_back};
 use super::{guard, guard_with, put, text};
+use crate::dict::standing::Standing;
 use crate::dict::table::{NewColumn, NewTable, Table};
 use crate::error::{Error, own};
 use crate::wire::column::ColumnType;
@@ -84,8 +85,8 @@ const BINARY: u32 = 63;
 /// A table's definition as it was when the table was opened. Shared by all threads of the program.
 pub struct TableDef {
     pub(crate) table: Arc<Table>,
-    /// The incarnation of the cluster whose table id this is.
-    pub(crate) incarnation: u32,
+    /// Whether the definition still holds.
+    pub(crate) standing: Arc<Standing>,
     names: Vec<CString>,
     shared: Arc<Shared>,
 }
@@ -146,12 +147,12 @@ pub unsafe extern "C" fn ic_apid_table_open(
         if table.is_null() {
             return Err(own::INVALID_ARGUMENT);
         }
-        let (definition, incarnation) = shared.with_dictionary(|client| client.open(database, name))?;
+        let (definition, standing) = shared.with_dictionary(|client| client.open(database, name))?;
         shared.tables.fetch_add(1, Ordering::AcqRel);
         let handle = give(TableDef {
             names: definition.columns.iter().map(|column| c_string(&column.name)).collect(),
             table: definition,
-            incarnation,
+            standing,
             shared,
         });
         // SAFETY: the caller's duty; not NULL.

@@ -97,6 +97,8 @@ mod exports {
         ic_apid_conn_poll(null_mut(), 0, null_mut()) => |c| c == INTERNAL;
         ic_apid_conn_flush(null_mut(), 0, false, null_mut()) => |c| c == INTERNAL;
         ic_apid_conn_set_poll_min(null_mut(), 1) => |c| c == INTERNAL;
+        ic_apid_conn_set_deadline(null_mut(), 1) => |c| c == INTERNAL;
+        ic_apid_transaction_set_deadline(null_mut(), 0, 1) => |c| c == INTERNAL;
         ic_apid_conn_set_max_in_flight(null_mut(), 1) => |c| c == INTERNAL;
         ic_apid_conn_stats(null_mut(), null_mut()) => |c| c == INTERNAL;
         ic_apid_global_stats(null_mut(), null_mut()) => |c| c == INTERNAL;

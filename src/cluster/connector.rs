@@ -1,40 +1,65 @@
 //! The connector: the thread that does what blocks. It dials data nodes one after the other as the manager asks,
-//! and asks the management server for the ports of those that have dynamic ones. Its session is the only one of
-//! the cluster handle, and is closed once nothing is left to ask.
+//! asks the management server for the ports of those that have dynamic ones and, after this client was expelled, for
+//! its node id again, and tells who wants to know that the cluster is back. Its session is the only one of the cluster
+//! handle, and is closed once nothing is left to ask.
 
 use std::net::TcpStream;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::Cluster;
 use crate::link::dial::{Target, dial};
-use crate::mgm::{Host, Session};
+use crate::mgm::{self, Connectstring, Host, Session};
 use crate::wire::NodeId;
 use crate::wire::config::Port;
 
 /// The limit of asking the management server for a port.
 const PORT_LIMIT: Duration = Duration::from_secs(5);
+/// The limit of asking for the node id again, with all attempts.
+const REJOIN_LIMIT: Duration = Duration::from_secs(5);
 
-/// A dial's outcome: the stream, or why there is none.
-pub type Outcome = Result<TcpStream, String>;
+/// What the manager asks for.
+#[derive(Debug, Clone, Copy)]
+pub enum Order {
+    /// A connection to this node.
+    Dial(NodeId),
+    /// This client's node id again.
+    Rejoin,
+    /// Word to those who want to know that the cluster is back.
+    Return,
+}
+
+/// What came of it.
+pub enum Outcome {
+    /// Of a dial: the stream, or why there is none.
+    Dialled(NodeId, Result<TcpStream, String>),
+    /// The node id is this client's again.
+    Rejoined,
+    /// No management server could be asked, for this reason.
+    NoServer(String),
+    /// The management server does not give the node id yet.
+    Refused(String),
+    /// Everybody knows that the cluster is back; or some must be told again, for they could not do what they do then.
+    Told(bool),
+}
 
 /// The manager's end.
 #[derive(Clone)]
 pub struct Orders {
-    dial: Sender<NodeId>,
-    outcomes: Arc<Mutex<Vec<(NodeId, Outcome)>>>,
+    orders: Sender<Order>,
+    outcomes: Arc<Mutex<Vec<Outcome>>>,
 }
 
 impl Orders {
-    /// Asks for a dial.
-    pub fn dial(&self, node: NodeId) {
+    /// Gives an order.
+    pub fn give(&self, order: Order) {
         // The connector is gone only at the end.
-        let _ = self.dial.send(node);
+        let _ = self.orders.send(order);
     }
 
     /// Takes the outcomes so far. The manager's inbox is poked for each.
-    pub fn outcomes(&self) -> Vec<(NodeId, Outcome)> {
+    pub fn outcomes(&self) -> Vec<Outcome> {
         std::mem::take(&mut self.outcomes.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 }
@@ -42,15 +67,22 @@ impl Orders {
 /// The connector thread.
 pub struct Connector {
     session: Option<Session>,
+    /// The management servers by which the cluster was joined.
+    servers: Vec<Host>,
     orders: Orders,
-    asked: Receiver<NodeId>,
+    asked: Receiver<Order>,
 }
 
 impl Connector {
-    /// A connector that goes on with the session by which the cluster was joined.
-    pub fn new(session: Session) -> Self {
-        let (dial, asked) = channel();
-        Connector { session: Some(session), orders: Orders { dial, outcomes: Arc::default() }, asked }
+    /// A connector that goes on with the session by which the cluster was joined, at one of `servers`.
+    pub fn new(session: Session, servers: Vec<Host>) -> Self {
+        let (orders, asked) = channel();
+        Connector {
+            session: Some(session),
+            servers,
+            orders: Orders { orders, outcomes: Arc::default() },
+            asked,
+        }
     }
 
     /// The manager's end.
@@ -62,23 +94,25 @@ impl Connector {
     pub fn run(mut self, cluster: &Arc<Cluster>) {
         // Its own end of the channel would keep it open.
         let (gone, _) = channel();
-        self.orders.dial = gone;
-        while let Ok(node) = self.next() {
+        self.orders.orders = gone;
+        while let Ok(order) = self.next() {
             if cluster.stopping() {
                 return;
             }
-            let outcome = self.connect(cluster, node);
-            let mut outcomes = self.orders.outcomes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            outcomes.push((node, outcome));
-            drop(outcomes);
+            let outcome = match order {
+                Order::Dial(node) => Outcome::Dialled(node, self.connect(cluster, node)),
+                Order::Rejoin => self.rejoin(cluster),
+                Order::Return => Outcome::Told(cluster.tell_return()),
+            };
+            self.orders.outcomes.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(outcome);
             cluster.ports.manager.poke();
         }
     }
 
-    /// The next node to dial; closes the session while there is none.
-    fn next(&mut self) -> Result<NodeId, std::sync::mpsc::RecvError> {
-        if let Ok(node) = self.asked.try_recv() {
-            return Ok(node);
+    /// The next order; closes the session while there is none.
+    fn next(&mut self) -> Result<Order, RecvError> {
+        if let Ok(order) = self.asked.try_recv() {
+            return Ok(order);
         }
         self.leave();
         self.asked.recv()
@@ -90,7 +124,22 @@ impl Connector {
         }
     }
 
-    fn connect(&mut self, cluster: &Cluster, node: NodeId) -> Outcome {
+    fn rejoin(&mut self, cluster: &Cluster) -> Outcome {
+        self.leave();
+        let hosts = self.servers.clone();
+        let wanted = Connectstring { node_id: Some(cluster.own_node), hosts, ..Connectstring::default() };
+        let deadline = Instant::now() + REJOIN_LIMIT;
+        match mgm::join(&wanted, deadline, &mut |pause| cluster.rest(pause)) {
+            Ok(joined) => {
+                self.session = Some(joined.session);
+                Outcome::Rejoined
+            }
+            Err(error) if error.is_refusal() => Outcome::Refused(error.to_string()),
+            Err(error) => Outcome::NoServer(error.to_string()),
+        }
+    }
+
+    fn connect(&mut self, cluster: &Cluster, node: NodeId) -> Result<TcpStream, String> {
         let link = cluster.links.iter().find(|l| l.node == node);
         let link = link.ok_or_else(|| format!("node {node} is not in the configuration"))?;
         let port = match link.port {
@@ -134,12 +183,7 @@ impl Connector {
     ) -> Result<Option<u16>, String> {
         let session = match &mut self.session {
             Some(session) => session,
-            none => {
-                let servers = cluster.configuration.management_servers().into_iter();
-                let hosts: Vec<_> =
-                    servers.map(|s| Host { name: s.host, port: s.port, bind: None }).collect();
-                none.insert(Session::open(&hosts, deadline).map_err(|e| e.to_string())?)
-            }
+            none => none.insert(Session::open(&self.servers, deadline).map_err(|e| e.to_string())?),
         };
         session.dynamic_port(node, cluster.own_node, deadline).map_err(|e| e.to_string())
     }

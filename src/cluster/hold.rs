@@ -39,6 +39,11 @@ impl Holds {
         self.began.elapsed().as_nanos() as u64
     }
 
+    /// The time that this clock shows as `nanos`.
+    pub fn instant(&self, nanos: u64) -> Instant {
+        self.began + Duration::from_nanos(nanos)
+    }
+
     /// Registers that words are held for the node with this index until `deadline`.
     pub fn hold(&self, node: usize, deadline: u64) {
         let mut state = self.lock();

@@ -37,10 +37,14 @@ use crate::log::log;
 use crate::mgm;
 use crate::wire::NodeId;
 use crate::wire::config::{Configuration, Link};
+use crate::wire::transaction::TransId;
 use hold::Holds;
 use mailbox::Mailbox;
 use node::Node;
 use port::Ports;
+
+/// What [`Cluster::deadline`] allows by default for taking over a failed node's transactions.
+const TAKE_OVER: Duration = Duration::from_secs(10);
 
 /// How to connect.
 #[derive(Debug, Clone)]
@@ -53,6 +57,9 @@ pub struct Options {
     pub lend_receive: bool,
     /// How long a send may be held for company; zero for not at all.
     pub hold: Duration,
+    /// How long an operation may go without a reply, from its send; by the configuration when absent, see
+    /// [`Cluster::deadline`].
+    pub deadline: Option<Duration>,
     /// Until when a first data node must be usable.
     pub connect_limit: Duration,
     /// How long to wait for the other data nodes once one is usable.
@@ -87,6 +94,7 @@ impl Default for Options {
             receive_threads: 1,
             lend_receive: true,
             hold: Duration::from_micros(200),
+            deadline: None,
             connect_limit: Duration::from_secs(30),
             grace: Duration::from_secs(3),
             limits: Limits::default(),
@@ -95,7 +103,6 @@ impl Default for Options {
 }
 
 /// What the threads of a cluster handle and its connections share.
-#[derive(Debug)]
 pub struct Cluster {
     /// The client's own node id.
     pub own_node: NodeId,
@@ -109,6 +116,8 @@ pub struct Cluster {
     pub ports: Arc<Ports>,
     /// What adaptive send holds.
     pub holds: Holds,
+    /// How long an operation of a new connection may go without a reply.
+    pub deadline: Duration,
     /// The dictionary's cached definitions are of this incarnation of the cluster: it changes when the last
     /// link is lost.
     pub incarnation: AtomicU32,
@@ -116,6 +125,10 @@ pub struct Cluster {
     pub schema_news: AtomicU32,
     /// Each connection starts its transaction ids here, and moves it on.
     pub next_transaction: AtomicU32,
+    /// Coordinator records of closed ports that are still busy.
+    left: Mutex<Vec<Left>>,
+    /// Who wants to know that the cluster is back after the loss of all links.
+    returns: Mutex<Vec<OnReturn>>,
     /// The bounds that connections begin with.
     pub limits: Limits,
     /// What connections have done.
@@ -128,6 +141,26 @@ pub struct Cluster {
     threads: Mutex<Threads>,
     /// The process that made the threads; a fork has none of them.
     process: u32,
+}
+
+/// What runs when the cluster is back.
+type OnReturn = Box<dyn Fn(&Arc<Cluster>) -> bool + Send>;
+
+/// A coordinator record whose transaction has ended for its user, but not for the node yet.
+#[derive(Debug, Clone, Copy)]
+pub struct Left {
+    /// Its node.
+    pub node: NodeId,
+    /// The generation of the node's link.
+    pub generation: u32,
+    /// The block number of the port that it was seized for, and the id that the port gave it.
+    pub port: (u16, u32),
+    /// The block number of its coordinator instance, and the node's name of it.
+    pub coordinator: (u16, u32),
+    /// The transaction.
+    pub transid: TransId,
+    /// TCROLLBACKREQ is out: TCROLLBACKREP is not the final reply.
+    pub rolling_back: bool,
 }
 
 /// How far a data node is, for who waits and for messages.
@@ -160,7 +193,7 @@ impl Cluster {
             std::thread::sleep(pause);
             true
         })?;
-        let cluster = Self::start(joined, options)?;
+        let cluster = Self::start(joined, connectstring.hosts, options)?;
         match cluster.wait_usable(1, deadline) {
             Ok(()) => {}
             Err(e) => {
@@ -173,13 +206,15 @@ impl Cluster {
         Ok(cluster)
     }
 
-    fn start(joined: mgm::Joined, options: &Options) -> Result<Arc<Self>, Error> {
+    fn start(joined: mgm::Joined, servers: Vec<mgm::Host>, options: &Options) -> Result<Arc<Self>, Error> {
         let mgm::Joined { node_id, configuration, session } = joined;
         log!(Info, "joined as node {node_id}");
         let links =
             configuration.links(node_id).map_err(|e| Error::new(own::CONNECT_FAILED, e.to_string()))?;
         let nodes: Vec<_> = links.iter().map(|l| Arc::new(Node::new(l.node, l.host.clone()))).collect();
+        let deadline = options.deadline.unwrap_or_else(|| default_deadline(&configuration));
         let cluster = Arc::new(Cluster {
+            deadline,
             own_node: node_id,
             configuration,
             links,
@@ -190,6 +225,8 @@ impl Cluster {
             incarnation: AtomicU32::new(1),
             schema_news: AtomicU32::new(0),
             next_transaction: AtomicU32::new(0),
+            left: Mutex::default(),
+            returns: Mutex::default(),
             limits: options.limits,
             registry: Default::default(),
             stopping: AtomicBool::new(false),
@@ -198,7 +235,7 @@ impl Cluster {
             threads: Mutex::default(),
             process: std::process::id(),
         });
-        match cluster.spawn(session, options) {
+        match cluster.spawn(connector::Connector::new(session, servers), options) {
             Ok(()) => Ok(cluster),
             Err(e) => {
                 cluster.disconnect();
@@ -207,7 +244,7 @@ impl Cluster {
         }
     }
 
-    fn spawn(self: &Arc<Self>, session: mgm::Session, options: &Options) -> std::io::Result<()> {
+    fn spawn(self: &Arc<Self>, connector: connector::Connector, options: &Options) -> std::io::Result<()> {
         let mut threads = self.threads();
         let mut receivers = Vec::new();
         let receive_threads = options.receive_threads.max(1);
@@ -226,7 +263,6 @@ impl Cluster {
         threads.send_pool = Some(pool_mailbox.clone());
         threads.handles.push(thread("ic-send".into(), self.clone(), move |_| pool.run())?);
         threads.handles.push(thread("ic-hold".into(), self.clone(), move |c| c.holds.run(&c.nodes))?);
-        let connector = connector::Connector::new(session);
         let orders = connector.orders();
         threads.handles.push(thread("ic-connect".into(), self.clone(), move |c| connector.run(c))?);
         let manager = manager::Manager::new(self, orders, receivers, pool_mailbox);
@@ -274,6 +310,48 @@ impl Cluster {
     #[inline]
     pub fn node(&self, id: NodeId) -> Option<&Arc<Node>> {
         self.nodes.iter().find(|n| n.id == id)
+    }
+
+    /// Leaves a busy coordinator record of a port that closes to the manager, which takes its final reply.
+    pub fn leave(&self, record: Left) {
+        self.left.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(record);
+    }
+
+    fn take_left(&self, all: &mut Vec<Left>) {
+        all.append(&mut self.left.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+    }
+
+    /// Has `told` run on the connector's thread when data nodes are usable again after the loss of all links. It
+    /// says whether it could do what it does then, and is run again if not.
+    pub fn on_return(&self, told: impl Fn(&Arc<Cluster>) -> bool + Send + 'static) {
+        self.returns().push(Box::new(told));
+    }
+
+    fn tell_return(self: &Arc<Self>) -> bool {
+        let mut told = std::mem::take(&mut *self.returns());
+        let done = told.iter().fold(true, |done, tell| tell(self) && done);
+        let mut all = self.returns();
+        // Those who came meanwhile know the cluster as it is now.
+        told.append(&mut all);
+        *all = told;
+        done
+    }
+
+    fn returns(&self) -> MutexGuard<'_, Vec<OnReturn>> {
+        self.returns.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Waits; false when the cluster handle is being disconnected.
+    fn rest(&self, pause: Duration) -> bool {
+        let until = Instant::now() + pause;
+        let mut progress = self.progress();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.stopping() {
+                return !self.stopping();
+            }
+            progress = self.progressed.wait_timeout(progress, left).unwrap_or_else(|p| p.into_inner()).0;
+        }
     }
 
     /// Ends every thread and link. What is in flight completes at each connection's next poll.
@@ -330,10 +408,24 @@ impl Cluster {
     }
 }
 
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cluster({})", self.own_node)
+    }
+}
+
 impl Progress {
     fn text_or<'a>(&'a self, nothing: &'a str) -> &'a str {
         if self.text.is_empty() { nothing } else { &self.text }
     }
+}
+
+/// Long enough for what ends by itself: a node that hangs is given up by the others after five of their heartbeat
+/// intervals at most, another takes its transactions over, and those wait for locks no longer than the nodes' own limit.
+fn default_deadline(configuration: &Configuration) -> Duration {
+    5 * configuration.heartbeat_interval_db_db()
+        + configuration.transaction_deadlock_detection_timeout()
+        + TAKE_OVER
 }
 
 /// Starts a thread. Its death ends the cluster's links and all that is in flight.

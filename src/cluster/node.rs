@@ -20,6 +20,8 @@ pub struct Node {
     pub sender: Sender,
     /// Twice the open generation of the link, plus one if new work may go there; 0 without a connection.
     state: AtomicU32,
+    /// The last generation of the link that was opened; 0 before the first.
+    latest: AtomicU32,
     /// What a link brought that cannot be read, for the manager to tell: the error's place in [`FAULTS`] plus one.
     fault: AtomicU8,
 }
@@ -30,7 +32,8 @@ const FAULTS: [FrameError; 4] =
 impl Node {
     /// A node without a connection.
     pub fn new(id: NodeId, host: String) -> Self {
-        Node { id, host, sender: Sender::new(id), state: AtomicU32::new(0), fault: AtomicU8::new(0) }
+        let (state, latest, fault) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU8::new(0));
+        Node { id, host, sender: Sender::new(id), state, latest, fault }
     }
 
     /// The generation of the link to which new work may go, if there is one.
@@ -45,6 +48,11 @@ impl Node {
         self.state.load(Ordering::Acquire) >> 1
     }
 
+    /// The last generation of the link that was opened, whether it is still open or not; 0 before the first.
+    pub fn latest_generation(&self) -> u32 {
+        self.latest.load(Ordering::Acquire)
+    }
+
     /// Whether a connection is open, usable or not.
     pub fn connected(&self) -> bool {
         self.state.load(Ordering::Acquire) != 0
@@ -52,6 +60,7 @@ impl Node {
 
     /// By the manager: `generation` is open, and not usable yet.
     pub(super) fn opened(&self, generation: u32) {
+        self.latest.store(generation, Ordering::Release);
         self.state.store(generation << 1, Ordering::Release);
     }
 

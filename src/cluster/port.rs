@@ -182,6 +182,12 @@ impl Drop for Port {
         if let Some(ports) = &self.ports {
             let mut inboxes = ports.inboxes.write().unwrap_or_else(|poisoned| poisoned.into_inner());
             inboxes[(self.block - MIN_API_BLOCK) as usize] = None;
+            drop(inboxes);
+            // What came last may ask for an acknowledgement.
+            let mut pages = Vec::new();
+            if self.inbox.take(&mut pages, &mut self.spent) && !pages.is_empty() {
+                ports.manager.post(&mut pages, &mut self.spent);
+            }
         }
     }
 }

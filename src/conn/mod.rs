@@ -7,11 +7,12 @@
 //! record, the end of the batch that is out) holds its queries back; they follow from within a poll.
 //!
 //! - `send`: packing, coordinator records, the buffers of the nodes;
-//! - `reply`: what each reply does, and what the loss of a link does;
+//! - `reply`: what each reply does;
+//! - `failure`: what the loss of a link does; `deadline`: what ends without a reply;
 //! - [`query`], [`transaction`], `slots`, [`row`]: the parts.
-//!
-//! Deadlines belong to [`Connection::poll`], which is where time passes; there are none yet.
 
+mod deadline;
+mod failure;
 pub mod query;
 mod reply;
 pub mod row;
@@ -30,15 +31,17 @@ use crate::cluster::node::Node;
 use crate::cluster::port::Port;
 use crate::cluster::statistics::{Kind, Live};
 use crate::dict::record::{Columns, Record};
+use crate::dict::standing::Standing;
 use crate::dict::table::Table;
-use crate::error::{ndb, own};
+use crate::error::own;
 use crate::link::page::Page;
 use crate::wire::block::reference;
+use crate::wire::registration::NodeSet;
 use crate::wire::transaction::{AbortOption, LockMode, RequestInfo, TransId, WriteKind, key_request};
 use query::{Confirmed, Query, State};
 use slots::{NONE, Slots};
-use statistics::Clock;
-use transaction::{Phase, Record as CoordinatorRecord, Transaction, Wish};
+use statistics::Stamp;
+use transaction::{NEVER, Phase, Record as CoordinatorRecord, Transaction, Usage, Wish};
 
 pub use crate::cluster::statistics::Statistics;
 
@@ -75,8 +78,16 @@ struct Work {
     requests: bool,
     /// A poll must write the buffer: the caller's send has passed over what is in it.
     urgent: bool,
+    /// When the first of the requests in the buffer was packed, by the connection's clock.
+    packed_at: u64,
     /// What `losses` was when a link of the node was lost last.
     lost_at: u32,
+    /// The last generation of the link whose loss was read.
+    lost_generation: u32,
+    /// Nodes that have told all about this one's transactions, while the loss of its link is still to be read.
+    reports: NodeSet,
+    /// Its transactions that others tell the outcome of.
+    take_over: failure::TakeOver,
     /// Counts writes of the buffer: what was packed in an earlier epoch has been sent.
     epoch: u32,
     /// Idle coordinator records.
@@ -119,10 +130,16 @@ pub struct Connection<T> {
     settled: bool,
     /// Counts losses of links.
     losses: u32,
+    /// The time at the last send or poll, nanoseconds of the cluster's clock.
+    clock: u64,
+    /// No deadline is before this time.
+    due: u64,
+    /// How long what is sent may go without a reply, nanoseconds.
+    limit: u64,
     statistics: Statistics,
     /// The counters that others may read.
     live: Arc<Live>,
-    clock: Clock,
+    stamp: Stamp,
     /// Words of requests that are defined and not packed for their node.
     unpacked: usize,
     /// See [`crate::cluster::Limits`].
@@ -147,7 +164,15 @@ impl<T: Copy> Connection<T> {
             buffer: Vec::new(),
             requests: false,
             urgent: false,
+            packed_at: 0,
             lost_at: 0,
+            // News of a loss that happened before the port was opened does not come.
+            lost_generation: match node.open_generation() {
+                0 => node.latest_generation(),
+                open => open - 1,
+            },
+            reports: NodeSet::default(),
+            take_over: failure::TakeOver::default(),
             epoch: 0,
             idle: Vec::new(),
             seizing: 0,
@@ -173,9 +198,12 @@ impl<T: Copy> Connection<T> {
             finished: false,
             settled: false,
             losses: 0,
+            clock: cluster.holds.now(),
+            due: NEVER,
+            limit: deadline::nanos(cluster.deadline),
             statistics: Statistics::default(),
             live: cluster.registry.register(block),
-            clock: Clock::default(),
+            stamp: Stamp::default(),
             unpacked: 0,
             max_waiting: cluster.limits.waiting,
             max_in_flight: cluster.limits.in_flight,
@@ -196,12 +224,12 @@ impl<T: Copy> Connection<T> {
 
     // Queries.
 
-    /// A new query over rows of two records of `table`, whose definition is of this `incarnation` of the cluster;
+    /// A new query over rows of two records of `table`, whose definition has this `standing`;
     /// without `attr` it reads or writes no columns.
     pub fn create_query(
         &mut self,
         table: Arc<Table>,
-        incarnation: u32,
+        standing: Arc<Standing>,
         key: Arc<Record>,
         attr: Option<Arc<Record>>,
         token: T,
@@ -210,7 +238,7 @@ impl<T: Copy> Connection<T> {
         if !fits(&key) || key.key_fields().is_none() || !attr.as_deref().is_none_or(fits) {
             return Err(own::RECORD_MISMATCH);
         }
-        let query = Query::new(table, incarnation, key, attr, token);
+        let query = Query::new(table, standing, key, attr, token);
         let at = self.queries.insert(query).ok_or(own::TOO_MANY_IN_FLIGHT)?;
         Ok(self.queries.handle(at))
     }
@@ -288,9 +316,7 @@ impl<T: Copy> Connection<T> {
         if !matches!(query.state, State::Idle | State::InCallback) {
             return Err(own::QUERY_NOT_IDLE);
         }
-        if query.incarnation != self.cluster.incarnation.load(Ordering::Relaxed) {
-            return Err(ndb::SCHEMA_VERSION);
-        }
+        query.standing.check(self.cluster.incarnation.load(Ordering::Relaxed))?;
         query.pack(sender, id, operation)?;
         query.state = State::Defined;
         query.error = 0;
@@ -372,7 +398,10 @@ impl<T: Copy> Connection<T> {
             return Err(self.refused(own::TOO_MANY_IN_FLIGHT));
         }
         let transid = self.transid;
-        let at = self.transactions.insert(Transaction::new(node, transid)).ok_or(own::TOO_MANY_IN_FLIGHT)?;
+        let at = self
+            .transactions
+            .insert(Transaction::new(node, transid, self.limit))
+            .ok_or(own::TOO_MANY_IN_FLIGHT)?;
         self.transid[0] = transid[0].wrapping_add(1);
         match self.work[node].idle.pop() {
             Some(record) => self.give_record(at, record),
@@ -446,6 +475,7 @@ impl<T: Copy> Connection<T> {
     /// hold it for company.
     pub fn send(&mut self, force: bool) {
         if !self.cluster.stopping() {
+            self.tick();
             self.seal_all();
             self.mark_in_flight();
             self.transmit(force, |_| true);
@@ -468,7 +498,8 @@ impl<T: Copy> Connection<T> {
     /// out by itself. How many signals it took. Callbacks that
     /// are due are handed out by [`Connection::next_callback`].
     pub fn poll(&mut self, wait: Duration) -> Result<u32, i32> {
-        let mut signals = 0;
+        let before = self.statistics.signals;
+        // The end of the wait; the first look at the inbox waits not at all.
         let mut until = None;
         let enough = (self.poll_min as usize).min(self.in_flight).max(1) as u64;
         // What completed between polls, as by a rollback, is news too.
@@ -476,12 +507,8 @@ impl<T: Copy> Connection<T> {
         self.settled = false;
         self.mark_in_flight();
         loop {
-            let before = self.statistics.signals;
-            let mut pages = std::mem::take(&mut self.pages);
-            let came = self.port.take(until, &mut pages);
-            self.take_pages(&mut pages);
-            self.pages = pages;
-            signals += (self.statistics.signals - before) as u32;
+            let next = until.map(|until: u64| self.cluster.holds.instant(until.min(self.due)));
+            self.take_inbox(next);
             if self.cluster.stopping() {
                 self.stop();
             }
@@ -497,23 +524,33 @@ impl<T: Copy> Connection<T> {
             }
             // Nothing of ours may lie here while we sleep.
             self.transmit(false, |work| work.urgent || !work.requests);
-            if wait.is_zero() || until.is_some_and(|until| !came || Instant::now() >= until) {
+            if wait.is_zero() || until.is_some_and(|until| self.clock >= until) {
                 break;
             }
-            until.get_or_insert_with(|| Instant::now() + wait);
+            until.get_or_insert_with(|| self.clock.saturating_add(wait.as_nanos() as u64));
         }
         self.transmit(false, |work| work.urgent);
         self.polled = self.statistics.completed;
-        if signals > 0 {
+        if self.statistics.signals != before {
             self.publish();
         }
-        Ok(signals)
+        Ok((self.statistics.signals - before) as u32)
+    }
+
+    /// Takes what is in the inbox, waiting for it until `until` if that is given, and ends what is due.
+    fn take_inbox(&mut self, until: Option<Instant>) {
+        let mut pages = std::mem::take(&mut self.pages);
+        self.port.take(until, &mut pages);
+        self.tick();
+        self.take_pages(&mut pages);
+        self.pages = pages;
+        self.check_deadlines();
     }
 
     /// After a poll and its callbacks: a send that they asked for is done, and acknowledgements do not stay here while nothing is in flight, for then
     /// there may be no further send.
     pub fn end_poll(&mut self) {
-        self.clock.let_go();
+        self.stamp.let_go();
         if let Some(force) = self.send_asked.take() {
             self.send(force);
         } else if self.in_flight == 0 {
@@ -563,28 +600,23 @@ impl<T: Copy> Connection<T> {
     /// further use.
     pub fn finish(&mut self, limit: Duration) {
         let until = Instant::now() + limit;
-        for at in self.transactions.occupied() {
-            if matches!(self.transactions[at].phase, Phase::Open | Phase::Executing) {
+        for at in 0..self.transactions.bound() {
+            if self.transactions.get(at).is_some_and(|t| matches!(t.phase, Phase::Open | Phase::Executing)) {
                 self.roll_back(at);
             }
         }
-        while self
-            .records
-            .iter()
-            .any(|r| !matches!(r.usage, transaction::Usage::Idle | transaction::Usage::Unused))
-        {
+        let busy = |record: &CoordinatorRecord| !matches!(record.usage, Usage::Idle | Usage::Unused);
+        while self.records.iter().any(busy) || self.awaits_take_over() {
             self.transmit(true, |_| true);
-            let mut pages = std::mem::take(&mut self.pages);
-            let came = !self.cluster.stopping() && self.port.take(Some(until), &mut pages);
-            self.take_pages(&mut pages);
-            self.pages = pages;
-            if !came {
+            if self.cluster.stopping() || Instant::now() >= until {
                 break;
             }
+            self.take_inbox(Some(until));
         }
         self.log_busy_records();
         self.stop();
         self.release_records();
+        self.leave_records();
         self.transmit(true, |_| true);
         self.cluster.next_transaction.fetch_max(self.transid[0], Ordering::Relaxed);
         self.finished = true;

@@ -7,6 +7,7 @@ use super::row::Row;
 use super::slots::NONE;
 use crate::cluster::statistics::Kind;
 use crate::dict::record::Record;
+use crate::dict::standing::Standing;
 use crate::dict::table::Table;
 use crate::wire::NodeId;
 use crate::wire::transaction::{RequestInfo, TransId};
@@ -42,8 +43,8 @@ pub(super) enum Confirmed {
 #[derive(Debug)]
 pub(super) struct Query<T> {
     pub(super) table: Arc<Table>,
-    /// The incarnation of the cluster whose table id this is.
-    pub(super) incarnation: u32,
+    /// Whether the table's definition still holds.
+    pub(super) standing: Arc<Standing>,
     /// The table has columns on disk.
     pub(super) on_disk: bool,
     /// The attribute record has columns outside the key.
@@ -88,7 +89,7 @@ impl<T> Query<T> {
     /// An idle query.
     pub(super) fn new(
         table: Arc<Table>,
-        incarnation: u32,
+        standing: Arc<Standing>,
         key: Arc<Record>,
         attr: Option<Arc<Record>>,
         token: T,
@@ -99,7 +100,7 @@ impl<T> Query<T> {
         let rows = (Row::new(key.row_size()), Row::new(attr.as_ref().map_or(0, |a| a.row_size())));
         Query {
             table,
-            incarnation,
+            standing,
             on_disk,
             has_values,
             key,

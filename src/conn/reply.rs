@@ -7,17 +7,18 @@ use std::sync::atomic::Ordering;
 use super::Connection;
 use super::query::{Confirmed, State};
 use super::slots::{MAX_SLOTS, NONE};
-use super::transaction::{Phase, Usage};
+use super::transaction::{NEVER, Phase, Usage};
 use crate::cluster::statistics::Kind;
-use crate::error::{Class, class, ndb, own};
+use crate::error::{Class, class, ndb};
 use crate::link::page::{Content, Page, for_each_signal, is_failure_news};
 use crate::log::log;
 use crate::wire::block::DBTC;
 use crate::wire::gsn;
+use crate::wire::registration::TakeOverTcConf;
 use crate::wire::signal::{Fragment, Signal};
 use crate::wire::transaction::{
-    self as signals, AttrInfo, CommitConf, CommitRef, FailConf, KeyConf, KeyRef, RollbackConf, RollbackRef,
-    RollbackRep, Row, SeizeConf, SeizeRef, TransId,
+    self as signals, AttrInfo, CommitConf, CommitRef, Ending, FailConf, FailRef, KeyConf, KeyRef,
+    RollbackConf, RollbackRef, RollbackRep, Row, SeizeConf, SeizeRef, TransId,
 };
 
 impl<T: Copy> Connection<T> {
@@ -112,12 +113,17 @@ impl<T: Copy> Connection<T> {
             gsn::TCSEIZECONF => self.seized(node, &SeizeConf::decode(data)?),
             gsn::TCSEIZEREF => self.seize_refused(node, &SeizeRef::decode(data)?),
             gsn::TCKEY_FAILCONF => {
-                // The transactions of a failed coordinator have ended with the loss of its link.
                 let conf = FailConf::decode(data)?;
-                self.statistics.late_replies += 1;
                 self.acknowledge(node, signal, conf.operation.1.then_some(conf.transid));
+                self.outcome_of_take_over(conf.transid, true).then_some(())?;
             }
-            gsn::TCRELEASECONF | gsn::NODE_FAILREP | gsn::TAKE_OVERTCCONF | gsn::NF_COMPLETEREP => {}
+            gsn::TCKEY_FAILREF => {
+                self.outcome_of_take_over(FailRef::decode(data)?.transid, false).then_some(())?;
+            }
+            gsn::TAKE_OVERTCCONF => {
+                self.taken_over(TakeOverTcConf::decode(data)?.failed, self.work[node].node.id);
+            }
+            gsn::TCRELEASECONF | gsn::NODE_FAILREP | gsn::NF_COMPLETEREP => {}
             _ => return None,
         }
         Some(())
@@ -129,8 +135,8 @@ impl<T: Copy> Connection<T> {
             self.acknowledge(node, signal, Some(conf.transid));
         }
         let Some(at) = self.transaction_of(node, conf.client, conf.transid) else {
-            self.statistics.late_replies += 1;
-            return;
+            let ending = if conf.commit { Ending::Whole } else { Ending::Part };
+            return self.late_reply(node, conf.client, conf.transid, ending);
         };
         for (operation, info) in conf.operations() {
             let Some(q) = self.query_of(operation, conf.transid) else { continue };
@@ -208,7 +214,7 @@ impl<T: Copy> Connection<T> {
 
     /// Every reply about a query is in; it completes unless the outcome of its transaction is still open.
     #[inline]
-    fn answered(&mut self, q: u32) {
+    pub(super) fn answered(&mut self, q: u32) {
         let at = self.queries[q].transaction;
         match self.transactions[at].phase {
             Phase::Ended => self.complete(q),
@@ -243,14 +249,14 @@ impl<T: Copy> Connection<T> {
         let transaction = &mut self.transactions[at];
         if transaction.phase == Phase::Executing && transaction.first == transaction.first_defined {
             transaction.phase = Phase::Open;
+            transaction.deadline = NEVER;
             self.advance(at);
         }
     }
 
     fn rollback_rep(&mut self, node: usize, rep: &RollbackRep) {
         let Some(at) = self.transaction_of(node, rep.client, rep.transid) else {
-            self.statistics.late_replies += 1;
-            return;
+            return self.late_reply(node, rep.client, rep.transid, Ending::Aborted);
         };
         if self.transactions[at].phase == Phase::RollingBack {
             // The answer to our own rollback is still to come, and only then the record is free.
@@ -278,7 +284,8 @@ impl<T: Copy> Connection<T> {
     ) {
         match self.transaction_of(node, client, transid) {
             Some(at) if phases.contains(&self.transactions[at].phase) => self.end(at, error, committed),
-            _ => self.statistics.late_replies += 1,
+            Some(_) => self.statistics.late_replies += 1,
+            None => self.late_reply(node, client, transid, Ending::Whole),
         }
     }
 
@@ -354,7 +361,7 @@ impl<T: Copy> Connection<T> {
 
     /// A query is complete: it leaves its transaction, and waits for its callback or on the executed list.
     #[inline]
-    fn complete(&mut self, q: u32) {
+    pub(super) fn complete(&mut self, q: u32) {
         let query = &mut self.queries[q];
         self.unpacked -= if query.state == State::Defined { query.request.len() } else { 0 };
         query.state = State::Complete;
@@ -378,7 +385,7 @@ impl<T: Copy> Connection<T> {
         if failed != 0 {
             self.failed(kind, failed);
         }
-        self.live.completed(kind, self.clock.since(since));
+        self.live.completed(kind, self.stamp.since(since));
         if callback {
             self.ready.push_back(q);
         } else {
@@ -414,103 +421,5 @@ impl<T: Copy> Connection<T> {
         let query = self.queries.get(q)?;
         let waits = query.state == State::Sent && query.operation == operation && query.transid == transid;
         waits.then_some(q)
-    }
-
-    /// A generation of a link is lost: what its node coordinated ends, and committed reads whose row was to come
-    /// over it are lost.
-    #[cold]
-    fn link_lost(&mut self, node: usize, generation: u32) {
-        let id = self.work[node].node.id;
-        self.port.forget_fragments(id);
-        self.losses += 1;
-        self.work[node].lost_at = self.losses;
-        if self.work[node].generation == generation {
-            self.coordinator_lost(node);
-        }
-        for q in self.queries.occupied() {
-            if self.queries[q].state == State::Sent && self.queries[q].confirmed != Confirmed::No {
-                self.may_be_lost(q);
-            }
-        }
-    }
-
-    /// Ends a read that is confirmed and whose row was to come over a link that was lost since the read was packed:
-    /// the row would have come before the news of the loss. Of a read with a lock the confirmation does not say who
-    /// sends the row, so any loss ends it.
-    #[cold]
-    fn may_be_lost(&mut self, q: u32) {
-        let query = &mut self.queries[q];
-        let id = match query.confirmed {
-            Confirmed::No => return,
-            Confirmed::ReadBy(id) => Some(id),
-            Confirmed::Words(_) => None,
-        };
-        let mut nodes = self.work.iter().filter(|work| id.is_none_or(|id| work.node.id == id));
-        if nodes.any(|work| work.lost_at > query.losses) && !query.is_answered() {
-            let committed = self.transactions[query.transaction].committed;
-            query.error = if id.is_none() && committed { ndb::COMMITTED_ROWS_LOST } else { ndb::READ_LOST };
-            query.refused = true;
-            self.answered(q);
-        }
-    }
-
-    /// Of the transactions that a node coordinated, those whose commit was sent and that have writes end with an
-    /// unknown outcome; the others are aborted, for the nodes abort what no commit was asked for. Transactions that
-    /// wait for a record there go elsewhere.
-    fn coordinator_lost(&mut self, node: usize) {
-        let work = &mut self.work[node];
-        let epoch = work.epoch;
-        work.generation = 0;
-        work.buffer.clear();
-        work.requests = false;
-        work.urgent = false;
-        work.idle.clear();
-        work.seizing = 0;
-        work.records = 0;
-        let waiting = std::mem::take(&mut work.waiting);
-        for slot in 0..self.records.len() as u32 {
-            let record = &mut self.records[slot as usize];
-            if record.node != node || record.usage == Usage::Unused {
-                continue;
-            }
-            let usage = std::mem::replace(&mut record.usage, Usage::Unused);
-            self.unused_records.push(slot);
-            if let Usage::Busy(at) = usage {
-                self.end(at, self.transactions[at].error_without_reply(epoch), false);
-            }
-        }
-        for (at, transid) in waiting {
-            if self.still_waits(at, transid, node) {
-                self.move_on(at, own::NO_NODE);
-            }
-        }
-    }
-
-    /// Ends everything: the cluster is being left.
-    pub(super) fn stop(&mut self) {
-        for node in 0..self.work.len() {
-            if self.work[node].generation != 0 && self.cluster.stopping() {
-                self.link_lost(node, self.work[node].generation);
-            }
-        }
-        for at in self.transactions.occupied() {
-            let Some(transaction) = self.transactions.get(at) else { continue };
-            if transaction.phase == Phase::Ended {
-                continue;
-            }
-            let error = transaction.error_without_reply(self.work[transaction.node].epoch);
-            // The record stays busy at the node: it must not be used, or released, before its final reply.
-            let record = std::mem::replace(&mut self.transactions[at].record, NONE);
-            if record != NONE {
-                self.records[record as usize].usage = Usage::Unused;
-            }
-            self.end(at, error, false);
-        }
-        for q in self.queries.occupied() {
-            if self.queries[q].state == State::Sent {
-                self.queries[q].error = ndb::READ_LOST;
-                self.complete(q);
-            }
-        }
     }
 }

@@ -66,7 +66,7 @@ impl<T: Copy> Connection<T> {
             };
             let work = &mut self.work[node];
             signals::seize(&mut work.buffer, DBTC, sender, slot << 1, own, 0);
-            work.requests = true;
+            work.note_request(self.clock);
             work.seizing += 1;
             work.records += 1;
         }
@@ -179,10 +179,12 @@ impl<T: Copy> Connection<T> {
             Wish::Commit if transaction.started => {
                 transaction.phase = Phase::Committing;
                 let (record, transid) = (self.records[transaction.record as usize], transaction.transid);
+                self.start_deadline(at);
+                let transaction = &mut self.transactions[at];
                 let work = &mut self.work[transaction.node];
+                work.note_request(self.clock);
                 transaction.epoch = work.epoch;
                 work.urgent |= transaction.send_wanted;
-                work.requests = true;
                 signals::commit(&mut work.buffer, record.block, self.port.block(), record.connect, transid);
             }
             // An empty commit has ended when it was asked for.
@@ -195,7 +197,7 @@ impl<T: Copy> Connection<T> {
     /// Copies a transaction's defined queries to the buffer of its node, their flags set.
     #[inline]
     fn pack(&mut self, at: u32, commit: bool) {
-        let now = self.clock.packed(&self.cluster.holds);
+        let now = self.stamp.packed(&self.cluster.holds);
         let transaction = &mut self.transactions[at];
         let record = self.records[transaction.record as usize];
         let work = &mut self.work[transaction.node];
@@ -223,7 +225,8 @@ impl<T: Copy> Connection<T> {
         transaction.phase = if commit { Phase::ExecutingCommit } else { Phase::Executing };
         transaction.epoch = work.epoch;
         work.urgent |= std::mem::take(&mut transaction.send_wanted);
-        work.requests = true;
+        work.note_request(self.clock);
+        self.start_deadline(at);
     }
 
     /// At a send: packs what no commit has sealed, and marks what must wait to go out by itself.
@@ -232,8 +235,13 @@ impl<T: Copy> Connection<T> {
         for at in unsealed.drain(..) {
             let transaction = &mut self.transactions[at];
             transaction.unsealed = false;
-            if transaction.phase == Phase::Executing || transaction.record == NONE {
+            if transaction.phase == Phase::Executing {
                 transaction.send_wanted = true;
+            } else if transaction.record == NONE {
+                transaction.send_wanted = true;
+                if transaction.phase == Phase::Open {
+                    self.start_deadline(at);
+                }
             } else if transaction.phase == Phase::Open && transaction.first_defined != NONE {
                 self.pack(at, false);
             }
@@ -244,15 +252,19 @@ impl<T: Copy> Connection<T> {
     /// Writes the buffers that `choose` accepts; without `force` the link may hold them for company.
     pub(super) fn transmit(&mut self, force: bool, choose: impl Fn(&WorkView) -> bool) {
         let mut company = None;
-        for (at, work) in self.work.iter_mut().enumerate() {
+        let mut read_clock = true;
+        for at in 0..self.work.len() {
+            let work = &self.work[at];
             if work.buffer.is_empty() || !choose(&WorkView { urgent: work.urgent, requests: work.requests }) {
                 continue;
             }
-            if !force && company.is_none() {
-                let holds = &self.cluster.holds;
-                let (now, limit) = (holds.now(), holds.limit.as_nanos() as u64);
-                company = Some(Company { from: self.port.block(), now, limit });
+            if std::mem::take(&mut read_clock) {
+                self.tick();
+                let (now, limit) = (self.clock, self.cluster.holds.limit.as_nanos() as u64);
+                company = (!force).then_some(Company { from: self.port.block(), now, limit });
             }
+            self.restart_deadlines(at);
+            let work = &mut self.work[at];
             let waiting = 4 * work.buffer.len() + work.node.sender.waiting();
             self.statistics.most_waiting = self.statistics.most_waiting.max(waiting as u64);
             // A refusal means that the link is lost; its news is in the inbox and ends what was packed.
@@ -281,20 +293,30 @@ impl<T: Copy> Connection<T> {
             return self.end(at, 0, false);
         }
         transaction.phase = Phase::RollingBack;
+        self.request_rollback(at);
+    }
+
+    /// Appends TCROLLBACKREQ for a transaction's record.
+    pub(super) fn request_rollback(&mut self, at: u32) {
+        let transaction = &mut self.transactions[at];
         let (record, transid) = (self.records[transaction.record as usize], transaction.transid);
         let work = &mut self.work[transaction.node];
-        work.requests = true;
+        transaction.epoch = work.epoch;
+        work.note_request(self.clock);
         signals::rollback(&mut work.buffer, record.block, self.port.block(), record.connect, transid, false);
+        self.start_deadline(at);
     }
 
     /// Releases the records that no transaction is on.
     pub(super) fn release_records(&mut self) {
         let (sender, own) = (self.port.block(), self.own_reference());
         for work in self.work.iter_mut().filter(|work| work.generation != 0) {
+            if !work.idle.is_empty() {
+                work.note_request(self.clock);
+            }
             for slot in work.idle.drain(..) {
                 let record = self.records[slot as usize];
                 signals::release(&mut work.buffer, record.block, sender, record.connect, own, slot << 1);
-                work.requests = true;
             }
         }
     }
@@ -307,6 +329,20 @@ pub(super) struct WorkView {
 }
 
 impl Work {
+    /// A request goes into the buffer.
+    #[inline]
+    pub(super) fn note_request(&mut self, clock: u64) {
+        if !self.requests {
+            self.requests = true;
+            self.packed_at = clock;
+        }
+    }
+
+    /// Whether the node has a link of which the loss has not been read.
+    pub(super) fn is_connected(&self) -> bool {
+        self.node.latest_generation() > self.lost_generation
+    }
+
     /// Whether new work may go to the node now. Takes on its link if nothing of an older one is left here.
     #[inline]
     pub(super) fn adopt(&mut self) -> bool {

@@ -91,10 +91,9 @@ impl<T> Slots<T> {
         self.slots.get(at as usize)?.value.as_ref()
     }
 
-    /// The numbers of the slots with a value.
-    pub fn occupied(&self) -> impl Iterator<Item = u32> + use<T> {
-        let all: Vec<u32> = (0..self.slots.len() as u32).filter(|&at| self.get(at).is_some()).collect();
-        all.into_iter()
+    /// All slots have smaller numbers.
+    pub fn bound(&self) -> u32 {
+        self.slots.len() as u32
     }
 }
 

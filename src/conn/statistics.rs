@@ -15,15 +15,15 @@ use crate::link::page::{Content, Page};
 use crate::log::log;
 use crate::wire::transaction::WriteKind;
 
-/// A clock that is read seldom. Times are nanoseconds of the cluster handle's clock.
+/// The time that operations are stamped with, read seldom. Times are nanoseconds of the cluster handle's clock.
 #[derive(Debug, Default)]
-pub(super) struct Clock {
+pub(super) struct Stamp {
     now: u64,
     /// It was read since the last poll ended.
     fresh: bool,
 }
 
-impl Clock {
+impl Stamp {
     /// The time for what is packed now.
     #[inline]
     pub(super) fn packed(&mut self, time: &Holds) -> u64 {
@@ -36,6 +36,13 @@ impl Clock {
     #[cold]
     fn read(&mut self, time: &Holds) {
         self.now = time.now();
+        self.fresh = true;
+    }
+
+    /// A poll has taken pages at this time.
+    #[inline]
+    fn taken(&mut self, now: u64) {
+        self.now = now;
         self.fresh = true;
     }
 
@@ -123,7 +130,7 @@ impl<T> Connection<T> {
         if pages.is_empty() {
             return;
         }
-        self.clock.read(&self.cluster.holds);
+        self.stamp.taken(self.clock);
         self.statistics.rounds += 1;
         self.statistics.most_pages = self.statistics.most_pages.max(pages.len() as u64);
         for page in pages {

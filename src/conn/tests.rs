@@ -7,11 +7,14 @@ use crate::dict::client::Client;
 use crate::dict::record::{ColumnRef, FieldSpec};
 use crate::dict::table::{NewColumn, NewTable};
 use crate::embedded::{self, EmbeddedCluster};
+use crate::error::ndb;
 use crate::link::page::{Content, Words};
 use crate::wire::column::ColumnType;
 use crate::wire::signal::{Header, encode};
 use crate::wire::{block, gsn};
-use transaction::Usage;
+
+mod deadlines;
+mod take_over;
 
 const READ: Operation = Operation::Read(LockMode::Committed);
 const SHARED: Operation = Operation::Read(LockMode::Shared(AbortOption::IgnoreError));
@@ -22,6 +25,7 @@ const LONG: Duration = Duration::from_secs(5);
 struct Session {
     connection: Connection<u32>,
     table: Arc<Table>,
+    standing: Arc<Standing>,
     key: Arc<Record>,
     queries: Vec<u64>,
     cluster: Arc<Cluster>,
@@ -37,7 +41,7 @@ impl Session {
         let key = NewColumn { primary_key: true, ..NewColumn::new("k", ColumnType::Unsigned) };
         let value = NewColumn::new("v", ColumnType::Unsigned);
         dictionary.create(&NewTable::new("test", "t", vec![key, value])).unwrap();
-        let (table, incarnation) = dictionary.open("test", "t").unwrap();
+        let (table, standing) = dictionary.open("test", "t").unwrap();
         let record = |name: &'static [u8]| {
             let field = FieldSpec { column: ColumnRef::Name(name), offset: 0, null: None };
             Arc::new(Record::new(&table, 4, &[field]).unwrap())
@@ -45,9 +49,9 @@ impl Session {
         let (key, value) = (record(b"k"), record(b"v"));
         let mut connection = Connection::new(cluster.clone()).unwrap();
         let mut query =
-            || connection.create_query(table.clone(), incarnation, key.clone(), Some(value.clone()), 0);
+            || connection.create_query(table.clone(), standing.clone(), key.clone(), Some(value.clone()), 0);
         let queries = (0..4).map(|_| query().unwrap()).collect();
-        let mut session = Session { connection, table, key, queries, cluster, _nodes: nodes };
+        let mut session = Session { connection, table, standing, key, queries, cluster, _nodes: nodes };
         session.one(WRITE, 1);
         session.one(WRITE, 2);
         session

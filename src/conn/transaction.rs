@@ -18,6 +18,8 @@ pub enum Phase {
     Committing,
     /// TCROLLBACKREQ is out.
     RollingBack,
+    /// The commit was sent and the coordinator's node is lost: another node tells the outcome.
+    TakingOver,
     /// Committed or rolled back; the record is given back.
     Ended,
 }
@@ -59,11 +61,18 @@ pub(super) struct Transaction {
     pub(super) epoch: u32,
     /// Nodes that had no coordinator record for it.
     pub(super) refusals: usize,
+    /// How long what is sent may go without a reply, nanoseconds.
+    pub(super) limit: u64,
+    /// When what is out ends without one, nanoseconds of the cluster's clock; [`NEVER`] while nothing is out.
+    pub(super) deadline: u64,
 }
+
+/// No deadline.
+pub(super) const NEVER: u64 = u64::MAX;
 
 impl Transaction {
     /// An open transaction without a record.
-    pub(super) fn new(node: usize, transid: TransId) -> Self {
+    pub(super) fn new(node: usize, transid: TransId, limit: u64) -> Self {
         Transaction {
             node,
             record: NONE,
@@ -82,6 +91,8 @@ impl Transaction {
             send_wanted: false,
             epoch: 0,
             refusals: 0,
+            limit,
+            deadline: NEVER,
         }
     }
 
@@ -90,6 +101,7 @@ impl Transaction {
         let sent = self.epoch != epoch;
         match self.phase {
             Phase::RollingBack => 0,
+            Phase::TakingOver => ndb::UNKNOWN_RESULT,
             Phase::Committing | Phase::ExecutingCommit if sent && self.writes => ndb::UNKNOWN_RESULT,
             _ => ndb::NODE_FAILURE_ABORT,
         }
@@ -132,4 +144,12 @@ pub(super) enum Usage {
     Idle,
     /// The transaction in this slot is on it.
     Busy(u32),
+    /// Its transaction has ended for the caller at its deadline. The record is not used, nor released, before its
+    /// final reply: a release would lose that reply and the acknowledgement that it asks for.
+    Aside {
+        /// The transaction.
+        transid: TransId,
+        /// TCROLLBACKREQ is out: TCROLLBACKREP is not the final reply.
+        rolling_back: bool,
+    },
 }

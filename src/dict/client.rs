@@ -3,12 +3,15 @@
 //! Cached definitions are dropped when the cluster says that some may be stale: a table was altered, an
 //! operation met a schema error, or all links were lost. Dropping a table or creating one is not announced by
 //! the data nodes, so the schema error of an operation is how that is noticed.
+//!
+//! When the cluster is back after the loss of all links, definitions in use are asked for again ([`Standings`]).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::schema::{Dictionary, Exchange, Received, TableName};
+use super::standing::{Standing, Standings};
 use super::table::{NewTable, Table};
 use crate::cluster::Cluster;
 use crate::cluster::port::Port;
@@ -24,22 +27,25 @@ pub struct Client {
     exchange: PortExchange,
     /// What the cluster's counters were when the cache was filled.
     seen: (u32, u32),
+    standings: Arc<Standings>,
 }
 
 impl Client {
     /// A client with an empty cache.
     pub fn new(cluster: Arc<Cluster>) -> Result<Self, Error> {
-        let port = cluster.ports.open();
-        let port = port.ok_or_else(|| Error::new(own::TOO_MANY_IN_FLIGHT, "too many ports are open"))?;
-        let (pages, received, asked) = (Vec::new(), VecDeque::new(), None);
-        let exchange = PortExchange { cluster, port, pages, received, asked, next: 0 };
-        Ok(Client { dictionary: Dictionary::new(), exchange, seen: (0, 0) })
+        let standings = Arc::<Standings>::default();
+        let in_use = standings.clone();
+        cluster.on_return(move |cluster| renew(cluster, &in_use));
+        let exchange = PortExchange::new(cluster)?;
+        Ok(Client { dictionary: Dictionary::new(), exchange, seen: (0, 0), standings })
     }
 
-    /// A table's definition, and the incarnation of the cluster that gave it.
-    pub fn open(&mut self, database: &str, name: &str) -> Result<(Arc<Table>, u32), Error> {
+    /// A table's definition, and whether it still holds.
+    pub fn open(&mut self, database: &str, name: &str) -> Result<(Arc<Table>, Arc<Standing>), Error> {
         let incarnation = self.refresh();
-        Ok((self.dictionary.get_table(&mut self.exchange, database, name)?, incarnation))
+        let table = self.dictionary.get_table(&mut self.exchange, database, name)?;
+        let standing = self.standings.add(&table, incarnation);
+        Ok((table, standing))
     }
 
     /// Creates a table.
@@ -73,6 +79,16 @@ impl Client {
     }
 }
 
+/// Asks for every definition in use again, on the thread that calls, over a port of its own.
+fn renew(cluster: &Arc<Cluster>, standings: &Standings) -> bool {
+    let incarnation = cluster.incarnation.load(Ordering::Acquire);
+    let Ok(mut exchange) = PortExchange::new(cluster.clone()) else { return false };
+    let dictionary = Dictionary::new();
+    standings.renew(incarnation, |table| {
+        dictionary.fetch(&mut exchange, &table.internal_name).map_err(|error| error.code)
+    })
+}
+
 /// Signals to and from the dictionary blocks of the data nodes.
 struct PortExchange {
     cluster: Arc<Cluster>,
@@ -88,6 +104,13 @@ struct PortExchange {
 }
 
 impl PortExchange {
+    fn new(cluster: Arc<Cluster>) -> Result<Self, Error> {
+        let port = cluster.ports.open();
+        let port = port.ok_or_else(|| Error::new(own::TOO_MANY_IN_FLIGHT, "too many ports are open"))?;
+        let (pages, received, asked) = (Vec::new(), VecDeque::new(), None);
+        Ok(PortExchange { cluster, port, pages, received, asked, next: 0 })
+    }
+
     /// Forgets what came since the last request: late answers, and losses of links that were opened again.
     fn drain(&mut self) {
         let mut pages = std::mem::take(&mut self.pages);

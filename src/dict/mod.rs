@@ -5,6 +5,7 @@ pub mod client;
 pub mod distribution;
 pub mod record;
 pub mod schema;
+pub mod standing;
 pub mod table;
 
 #[cfg(test)]

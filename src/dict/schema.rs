@@ -388,7 +388,8 @@ impl Dictionary {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fetch(&self, exchange: &mut dyn Exchange, internal: &[u8]) -> Result<Table, Error> {
+    /// The definition of the table with this internal name, as a data node has it now.
+    pub fn fetch(&self, exchange: &mut dyn Exchange, internal: &[u8]) -> Result<Table, Error> {
         let what = format!("opening table {}", shown(internal));
         let by_name: Encode<'_> = &|client, out, request| client.get_by_name(out, request, internal, 0);
         let table = self

@@ -76,6 +76,8 @@ pub mod own {
         NO_NODE = -28, TemporaryResource, c"no data node can take work now: pause, then try again";
         /// A request larger than a data node takes.
         TOO_LARGE = -29, Usage, c"key and row together are larger than a data node takes";
+        /// No reply by the operation's deadline; nothing of its transaction was, or will be, committed.
+        DEADLINE = -30, TimeOut, c"no reply by the deadline: the transaction is rolled back, retry it";
     }
 }
 
@@ -99,6 +101,8 @@ pub mod ndb {
     pub const UNKNOWN_RESULT: i32 = 4012;
     /// The node failed while the library waited for its answer.
     pub const WAIT_NODE_FAILURE: i32 = 4013;
+    /// The coordinator's node failed, and another has aborted the transaction.
+    pub const TAKE_OVER_ABORT: i32 = 4031;
     /// The transaction was rolled back by its caller.
     pub const ROLLED_BACK: i32 = 4350;
     /// Committed, but rows that were read are lost. Not temporary.

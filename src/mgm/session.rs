@@ -107,6 +107,11 @@ impl From<MgmError> for Error {
 }
 
 impl MgmError {
+    /// Whether a server answered, and said no.
+    pub fn is_refusal(&self) -> bool {
+        self.code.is_some() || self.later.iter().any(MgmError::is_refusal)
+    }
+
     /// This error, with what failed after it told as well.
     pub(super) fn then(mut self, next: MgmError) -> MgmError {
         self.temporary |= next.temporary;

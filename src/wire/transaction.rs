@@ -338,6 +338,44 @@ pub fn acknowledgement_due(signal: &Signal<'_>) -> Option<TransId> {
     }
 }
 
+/// How much a reply ends of its transaction at the coordinator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Nothing: more comes.
+    Part,
+    /// The node has aborted it. Nothing more comes unless TCROLLBACKREQ is out, which is answered too.
+    Aborted,
+    /// All: the record is free.
+    Whole,
+}
+
+impl Ending {
+    /// Whether nothing more comes; `rolling_back` says whether TCROLLBACKREQ is out.
+    pub fn is_last(self, rolling_back: bool) -> bool {
+        match self {
+            Ending::Part => false,
+            Ending::Aborted => !rolling_back,
+            Ending::Whole => true,
+        }
+    }
+}
+
+/// Of a reply about a record: the id that the client gave the record, the transaction, and how much it ends.
+pub fn ending_of(signal: &Signal<'_>) -> Option<(u32, TransId, Ending)> {
+    let data = signal.data;
+    Some(match signal.header.gsn {
+        gsn::TCKEYCONF => {
+            let conf = KeyConf::decode(data)?;
+            (conf.client, conf.transid, if conf.commit { Ending::Whole } else { Ending::Part })
+        }
+        gsn::TC_COMMITCONF => CommitConf::decode(data).map(|c| (c.client.0, c.transid, Ending::Whole))?,
+        gsn::TC_COMMITREF => CommitRef::decode(data).map(|c| (c.client, c.transid, Ending::Whole))?,
+        gsn::TCROLLBACKCONF => RollbackConf::decode(data).map(|c| (c.client, c.transid, Ending::Whole))?,
+        gsn::TCROLLBACKREP => RollbackRep::decode(data).map(|c| (c.client, c.transid, Ending::Aborted))?,
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -73,7 +73,6 @@ static void clusters(void)
   GIVES(INVALID, ic_apid_global_stats, (NULL, NULL));
   GIVES(INVALID, ic_stats_print, (NULL, IC_STATS_FORMAT_TEXT, NULL, 0, NULL));
   GIVES(INVALID, ic_set_log, (NULL, 99, NULL));
-  GIVES(0, ic_set_log, (NULL, IC_LOG_NONE, NULL));
   GIVES(0, ic_set_signal_trace, (NULL));
 }
 
@@ -108,6 +107,8 @@ static void connections(void)
   GIVES(INVALID, ic_apid_conn_stats, (NULL, NULL));
   GIVES(INVALID, ic_apid_conn_set_max_in_flight, (NULL, 1));
   GIVES(INVALID, ic_apid_conn_set_poll_min, (NULL, 1));
+  GIVES(INVALID, ic_apid_conn_set_deadline, (NULL, 1));
+  GIVES(INVALID, ic_apid_transaction_set_deadline, (NULL, 0, 1));
   GIVES(false, ic_apid_conn_get_next_executed_query, (NULL, NULL));
   GIVES(0u, ic_apid_conn_hint_for_key, (NULL, NULL, NULL, NULL, 0));
 }

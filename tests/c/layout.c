@@ -26,7 +26,7 @@ AT(IC_READ_KEY_ARGS, abort_option, 12);
 AT(IC_READ_KEY_ARGS, callback, 16);
 AT(IC_READ_KEY_ARGS, user_ref, 24);
 
-SIZE(IC_CONNECT_ARGS, 40);
+SIZE(IC_CONNECT_ARGS, 48);
 AT(IC_CONNECT_ARGS, size, 0);
 AT(IC_CONNECT_ARGS, node_id, 8);
 AT(IC_CONNECT_ARGS, receive_threads, 12);
@@ -34,8 +34,9 @@ AT(IC_CONNECT_ARGS, lend_receive, 16);
 AT(IC_CONNECT_ARGS, hold_us, 20);
 AT(IC_CONNECT_ARGS, connect_ms, 24);
 AT(IC_CONNECT_ARGS, grace_ms, 28);
-AT(IC_CONNECT_ARGS, max_waiting, 32);
-AT(IC_CONNECT_ARGS, max_in_flight, 36);
+AT(IC_CONNECT_ARGS, deadline_ms, 32);
+AT(IC_CONNECT_ARGS, max_waiting, 36);
+AT(IC_CONNECT_ARGS, max_in_flight, 40);
 
 SIZE(IC_NODE_STATE, 24);
 AT(IC_NODE_STATE, size, 0);

@@ -1,9 +1,11 @@
 /*
  * Statistics add up, limits hold, and the log and the signal trace tell what happens.
  */
-#include "test.h"
+#define _POSIX_C_SOURCE 200809L
 
 #include <pthread.h>
+
+#include "test.h"
 
 static pthread_mutex_t lines_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned lines[5]; /* by level */

@@ -168,7 +168,7 @@ fn a_table_dropped_and_made_anew_under_our_feet() {
     assert_eq!((before.columns.len(), after.columns.len()), (2, 3));
     assert!(!old.record.is_of(&after));
     let record = old.record.clone();
-    let mixed = user.connection.create_query(after, old.incarnation, record, None, ());
+    let mixed = user.connection.create_query(after, old.standing.clone(), record, None, ());
     assert_eq!(mixed, Err(own::RECORD_MISMATCH), "a record of the old table");
 }
 

@@ -10,6 +10,7 @@ use iclaustron::conn::transaction::Phase;
 use iclaustron::conn::{Connection, Operation};
 use iclaustron::dict::client::Client;
 use iclaustron::dict::record::Record;
+use iclaustron::dict::standing::Standing;
 use iclaustron::dict::table::{NewColumn, NewTable, Table};
 use iclaustron::error::ndb::NO_SUCH_TABLE;
 use iclaustron::error::{Error, is_temporary};
@@ -57,7 +58,7 @@ pub struct TestTable {
     dictionary: Client,
     new: NewTable,
     pub table: Arc<Table>,
-    pub incarnation: u32,
+    pub standing: Arc<Standing>,
     /// All columns.
     pub record: Arc<Record>,
 }
@@ -68,9 +69,9 @@ impl TestTable {
         let mut dictionary = Client::new(cluster::joined()).unwrap();
         drop_table(&mut dictionary, &new);
         in_turn(|| dictionary.create(&new)).unwrap();
-        let (table, incarnation) = dictionary.open(&new.database, &new.name).unwrap();
+        let (table, standing) = dictionary.open(&new.database, &new.name).unwrap();
         let record = Arc::new(Record::natural(&table));
-        TestTable { dictionary, new, table, incarnation, record }
+        TestTable { dictionary, new, table, standing, record }
     }
 
     /// Makes a table of [`numbers`].
@@ -79,7 +80,7 @@ impl TestTable {
     }
 
     /// The table as a cluster handle other than the process's own sees it.
-    pub fn opened_by(&self, cluster: &Arc<Cluster>) -> (Arc<Table>, u32) {
+    pub fn opened_by(&self, cluster: &Arc<Cluster>) -> (Arc<Table>, Arc<Standing>) {
         Client::new(cluster.clone()).unwrap().open(&self.new.database, &self.new.name).unwrap()
     }
 
@@ -143,7 +144,9 @@ impl User {
 
     pub fn query_with(&mut self, table: &TestTable, key: &Arc<Record>, attr: Option<&Arc<Record>>) -> u64 {
         let definition = table.table.clone();
-        self.connection.create_query(definition, table.incarnation, key.clone(), attr.cloned(), ()).unwrap()
+        self.connection
+            .create_query(definition, table.standing.clone(), key.clone(), attr.cloned(), ())
+            .unwrap()
     }
 
     /// Starts a transaction anywhere.

@@ -67,7 +67,7 @@ node_test!(leaving_the_cluster_completes_what_is_in_flight);
 fn leaving_the_cluster_completes_what_is_in_flight() {
     let table = TestTable::numbers("life_disconnect");
     let joined = cluster::join(&Options::default());
-    let (definition, incarnation) = table.opened_by(&joined);
+    let (definition, standing) = table.opened_by(&joined);
     let mut user = User::of(joined.clone());
     user.warm_up(2);
     let mut holder = User::new();
@@ -79,7 +79,7 @@ fn leaving_the_cluster_completes_what_is_in_flight() {
         let record = table.record.clone();
         let query = user
             .connection
-            .create_query(definition.clone(), incarnation, record.clone(), Some(record), ())
+            .create_query(definition.clone(), standing.clone(), record.clone(), Some(record), ())
             .unwrap();
         user.key_row(query)[table.at("k")].copy_from_slice(&key.to_le_bytes());
         let transaction = user.start();

@@ -17,14 +17,14 @@ fn a_client_with_the_highest_node_id() {
     assert!(!own_cluster || cluster::nodes() == Nodes::Embedded || highest == HIGHEST_NODE_ID);
     let joined = cluster::join(&Options { node_id: Some(highest), ..Options::default() });
     assert_eq!(joined.own_node, highest);
-    let (definition, incarnation) = table.opened_by(&joined);
+    let (definition, standing) = table.opened_by(&joined);
     let mut user = User::of(joined.clone());
     for key in 0..100u32 {
         let mut one = |operation| {
             let record = table.record.clone();
             let query = user
                 .connection
-                .create_query(definition.clone(), incarnation, record.clone(), Some(record), ())
+                .create_query(definition.clone(), standing.clone(), record.clone(), Some(record), ())
                 .unwrap();
             user.key_row(query)[table.at("k")].copy_from_slice(&key.to_le_bytes());
             user.row(query)[table.at("v")].copy_from_slice(&(key + 7).to_le_bytes());

@@ -45,7 +45,7 @@ impl<'a> Pipeline<'a> {
         let slots = (0..IN_FLIGHT).map(|slot| {
             let (definition, record) = (table.table.clone(), table.record.clone());
             let query = connection
-                .create_query(definition, table.incarnation, record.clone(), Some(record), slot)
+                .create_query(definition, table.standing.clone(), record.clone(), Some(record), slot)
                 .unwrap();
             Slot { query, transaction: 0, key: thread * IN_FLIGHT + slot, value: None, out: None }
         });

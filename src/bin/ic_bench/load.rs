@@ -265,7 +265,7 @@ impl Worker {
         let mut places = Vec::new();
         for at in 0..in_flight {
             let (key, value) = (t9.key.clone(), Some(t9.value.clone()));
-            let query = connection.create_query(t9.table.clone(), t9.incarnation, key, value, at);
+            let query = connection.create_query(t9.table.clone(), t9.standing.clone(), key, value, at);
             let operation = Operation::Read(LockMode::Committed);
             places.push(Place { query: query.map_err(failed)?, slot: at / size, key: 0, operation });
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use iclaustron::cluster::Cluster;
 use iclaustron::dict::client::Client;
 use iclaustron::dict::record::{ColumnRef, FieldSpec, Record};
+use iclaustron::dict::standing::Standing;
 use iclaustron::dict::table::{NewColumn, NewTable, Table};
 use iclaustron::error::{Error, ndb, own};
 use iclaustron::wire::column::ColumnType;
@@ -25,8 +26,8 @@ const FILL_IN_FLIGHT: u32 = 256;
 pub struct T9 {
     /// The definition.
     pub table: Arc<Table>,
-    /// The cluster's incarnation that it is of.
-    pub incarnation: u32,
+    /// Whether its definition still holds.
+    pub standing: Arc<Standing>,
     /// Rows of the key.
     pub key: Arc<Record>,
     /// Rows of the value.
@@ -64,7 +65,7 @@ pub fn prepare(cluster: &Arc<Cluster>, rows: u32) -> Result<T9, Error> {
 }
 
 fn open(client: &mut Client) -> Result<T9, Error> {
-    let (table, incarnation) = match client.open(DATABASE, NAME) {
+    let (table, standing) = match client.open(DATABASE, NAME) {
         Err(error) if error.code == ndb::NO_SUCH_TABLE => {
             create(client)?;
             client.open(DATABASE, NAME)?
@@ -91,7 +92,7 @@ fn open(client: &mut Client) -> Result<T9, Error> {
         }
     }
     let (key, value) = (record(KEY)?, record(VALUE)?);
-    Ok(T9 { table, incarnation, key, value })
+    Ok(T9 { table, standing, key, value })
 }
 
 fn create(client: &mut Client) -> Result<(), Error> {

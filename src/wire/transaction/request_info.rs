@@ -118,6 +118,12 @@ impl RequestInfo {
         RequestInfo(self.0 | EXECUTE | COMMIT)
     }
 
+    /// Whether the operation is a read, with a lock or without.
+    #[inline]
+    pub const fn is_read(self) -> bool {
+        matches!(self.0 >> OPERATION_SHIFT & 7, READ | READ_EXCLUSIVE)
+    }
+
     /// The word.
     #[inline]
     pub const fn bits(self) -> u32 {

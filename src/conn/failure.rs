@@ -1,0 +1,227 @@
+//! What the loss of a link does, and how transactions end whose coordinator's node is lost.
+//!
+//! A transaction that had no commit out, or no writes, ends at once: the nodes abort it. One with writes whose commit
+//! was sent waits, for the nodes that are left decide: TCKEY_FAILCONF says that it was committed, TCKEY_FAILREF that
+//! it was aborted, and when every node that was connected has reported the end of the take-over without naming it,
+//! no part of it was found, so it was not committed. If one of those nodes is lost before its report, the outcome
+//! cannot be known; so it is when all are lost, as when this client was expelled.
+//!
+//! All of this is read in the order in which the links brought it: which nodes are connected, which reports have come.
+//! A report may even be read before the loss of the link that it explains. Source: the protocol notes in
+//! doc/ndb-protocol.md; storage/ndb/src/kernel/blocks/dbtc/DbtcMain.cpp.
+
+use super::Connection;
+use super::query::{Confirmed, State};
+use super::slots::NONE;
+use super::transaction::{Phase, Usage};
+use crate::error::{ndb, own};
+use crate::wire::NodeId;
+use crate::wire::registration::NodeSet;
+use crate::wire::transaction::TransId;
+
+/// Transactions of a lost coordinator, while others tell what became of them.
+#[derive(Debug, Default)]
+pub(super) struct TakeOver {
+    /// Their slots, and their ids, for a slot may come to hold another.
+    transactions: Vec<(u32, TransId)>,
+    /// The nodes whose reports are still to come.
+    awaited: NodeSet,
+    /// One of them was lost before its report.
+    doubtful: bool,
+}
+
+impl<T: Copy> Connection<T> {
+    /// A generation of a link is lost: what its node coordinated ends, and committed reads whose row was to come
+    /// over it are lost.
+    #[cold]
+    pub(super) fn link_lost(&mut self, node: usize, generation: u32) {
+        let id = self.work[node].node.id;
+        self.port.forget_fragments(id);
+        self.losses += 1;
+        let work = &mut self.work[node];
+        work.lost_at = self.losses;
+        work.lost_generation = work.lost_generation.max(generation);
+        let reports = std::mem::take(&mut work.reports);
+        for failed in 0..self.work.len() {
+            if self.work[failed].take_over.awaited.contains(id) {
+                self.work[failed].take_over.doubtful = true;
+                self.no_longer_awaited(failed, id);
+            }
+        }
+        if self.work[node].generation == generation {
+            self.coordinator_lost(node, reports);
+        }
+        for q in 0..self.queries.bound() {
+            let waits = |q: &super::Query<T>| q.state == State::Sent && q.confirmed != Confirmed::No;
+            if self.queries.get(q).is_some_and(waits) {
+                self.may_be_lost(q);
+            }
+        }
+    }
+
+    /// Ends a read that is confirmed and whose row was to come over a link that was lost since the read was packed:
+    /// the row would have come before the news of the loss. Of a read with a lock the confirmation does not say who
+    /// sends the row, so any loss ends it.
+    #[cold]
+    pub(super) fn may_be_lost(&mut self, q: u32) {
+        let query = &mut self.queries[q];
+        let id = match query.confirmed {
+            Confirmed::No => return,
+            Confirmed::ReadBy(id) => Some(id),
+            Confirmed::Words(_) => None,
+        };
+        let mut nodes = self.work.iter().filter(|work| id.is_none_or(|id| work.node.id == id));
+        if nodes.any(|work| work.lost_at > query.losses) && !query.is_answered() {
+            let committed = self.transactions[query.transaction].committed;
+            query.error = if id.is_none() && committed { ndb::COMMITTED_ROWS_LOST } else { ndb::READ_LOST };
+            query.refused = true;
+            self.answered(q);
+        }
+    }
+
+    /// Ends what a node coordinated, or has it wait for the nodes of which `reports` are not in yet. Transactions
+    /// that wait for a record there go elsewhere.
+    fn coordinator_lost(&mut self, node: usize, reports: NodeSet) {
+        let work = &mut self.work[node];
+        let epoch = work.epoch;
+        work.generation = 0;
+        work.buffer.clear();
+        work.requests = false;
+        work.urgent = false;
+        work.idle.clear();
+        work.seizing = 0;
+        work.records = 0;
+        let waiting = std::mem::take(&mut work.waiting);
+        // Of an older generation, if it still waits: nobody reports on that any more.
+        self.end_take_over(node, true);
+        let mut orphans = Vec::new();
+        for slot in 0..self.records.len() as u32 {
+            let record = &mut self.records[slot as usize];
+            if record.node != node || record.usage == Usage::Unused {
+                continue;
+            }
+            let usage = std::mem::replace(&mut record.usage, Usage::Unused);
+            self.unused_records.push(slot);
+            let Usage::Busy(at) = usage else { continue };
+            let transaction = &mut self.transactions[at];
+            transaction.record = NONE;
+            match transaction.error_without_reply(epoch) {
+                ndb::UNKNOWN_RESULT => {
+                    transaction.phase = Phase::TakingOver;
+                    orphans.push((at, transaction.transid));
+                }
+                error => self.end(at, error, false),
+            }
+        }
+        if !orphans.is_empty() {
+            let id = self.work[node].node.id;
+            let connected = self.work.iter().filter(|work| work.is_connected()).map(|work| work.node.id);
+            let doubtful = connected.clone().next().is_none();
+            let awaited = connected.filter(|&other| other != id && !reports.contains(other)).collect();
+            self.work[node].take_over = TakeOver { transactions: orphans, awaited, doubtful };
+            if self.work[node].take_over.awaited.is_empty() {
+                self.end_take_over(node, doubtful);
+            }
+        }
+        for (at, transid) in waiting {
+            if self.still_waits(at, transid, node) {
+                self.move_on(at, own::NO_NODE);
+            }
+        }
+    }
+
+    /// `reporter` has told all that it had to tell about the transactions of `failed`.
+    pub(super) fn taken_over(&mut self, failed: NodeId, reporter: NodeId) {
+        let Some(failed) = self.work.iter().position(|work| work.node.id == failed) else { return };
+        let work = &mut self.work[failed];
+        if work.take_over.awaited.contains(reporter) {
+            self.no_longer_awaited(failed, reporter);
+        } else if work.is_connected() {
+            // The loss of its link is still to be read.
+            work.reports.insert(reporter);
+        }
+    }
+
+    fn no_longer_awaited(&mut self, failed: usize, reporter: NodeId) {
+        let take_over = &mut self.work[failed].take_over;
+        take_over.awaited.remove(reporter);
+        if take_over.awaited.is_empty() {
+            self.end_take_over(failed, false);
+        }
+    }
+
+    /// Nobody says more about the transactions of a lost coordinator.
+    pub(super) fn end_take_over(&mut self, node: usize, doubtful: bool) {
+        let take_over = std::mem::take(&mut self.work[node].take_over);
+        let error = match doubtful || take_over.doubtful {
+            true => ndb::UNKNOWN_RESULT,
+            false => ndb::NODE_FAILURE_ABORT,
+        };
+        for (at, transid) in take_over.transactions {
+            let waits = |t: &super::Transaction| t.transid == transid && t.phase == Phase::TakingOver;
+            if self.transactions.get(at).is_some_and(waits) {
+                self.end(at, error, false);
+            }
+        }
+    }
+
+    /// Whether transactions wait for the outcome of a take-over.
+    pub(super) fn awaits_take_over(&self) -> bool {
+        self.work.iter().any(|work| !work.take_over.awaited.is_empty())
+    }
+
+    /// What the node that took over says of a transaction: `committed` or aborted. It may come before the loss of
+    /// the coordinator's link is read. False if nothing waits for it.
+    pub(super) fn outcome_of_take_over(&mut self, transid: TransId, committed: bool) -> bool {
+        let live = |phase| !matches!(phase, Phase::Open | Phase::Ended);
+        let found = (0..self.transactions.bound())
+            .find(|&at| self.transactions.get(at).is_some_and(|t| t.transid == transid && live(t.phase)));
+        let Some(at) = found else { return false };
+        if !committed {
+            let asked = self.transactions[at].phase == Phase::RollingBack;
+            self.end(at, if asked { 0 } else { ndb::TAKE_OVER_ABORT }, false);
+            return true;
+        }
+        let mut next = self.transactions[at].first;
+        while next != NONE {
+            let query = &mut self.queries[next];
+            next = query.next;
+            if query.state == State::Sent && !query.is_answered() {
+                // A row that has come is whole. One that has not will not come from the node that is lost.
+                query.confirmed = Confirmed::Words(query.received);
+                if query.info.is_read() && query.received == 0 && !query.refused {
+                    query.error = ndb::COMMITTED_ROWS_LOST;
+                }
+            }
+        }
+        self.end(at, 0, true);
+        true
+    }
+
+    /// Ends everything: the cluster is being left.
+    pub(super) fn stop(&mut self) {
+        for node in 0..self.work.len() {
+            if self.work[node].generation != 0 && self.cluster.stopping() {
+                self.link_lost(node, self.work[node].generation);
+            }
+            self.end_take_over(node, true);
+        }
+        for at in 0..self.transactions.bound() {
+            let Some(transaction) = self.transactions.get(at).filter(|t| t.phase != Phase::Ended) else {
+                continue;
+            };
+            let error = transaction.error_without_reply(self.work[transaction.node].epoch);
+            let (busy, rolling_back) = (transaction.started, transaction.phase == Phase::RollingBack);
+            if transaction.record != NONE && busy {
+                self.set_aside(at, rolling_back);
+            }
+            self.end(at, error, false);
+        }
+        for q in 0..self.queries.bound() {
+            if self.queries.get(q).is_some_and(|query| query.state == State::Sent) {
+                self.queries[q].error = ndb::READ_LOST;
+                self.complete(q);
+            }
+        }
+    }
+}
