@@ -276,6 +276,11 @@
 #define IC_ERROR_TOO_LARGE -29
 
 /**
+ * No reply by the deadline: the transaction is rolled back, retry it.
+ */
+#define IC_ERROR_DEADLINE -30
+
+/**
  * Success.
  */
 #define IC_ERROR_CLASS_NONE 0
@@ -676,6 +681,16 @@ typedef struct IC_CONNECT_ARGS {
    * configuration.
    */
   uint32_t deadline_ms;
+  /**
+   * Bytes that may wait for a data node, in a connection and on the node's link together, before the connection's
+   * next definition for it is refused with -22: 65536 to 1073741824.
+   */
+  uint32_t max_waiting;
+  /**
+   * Operations of a connection that may be in flight before its next definition is refused with -21: 1 to 1048576.
+   * See ic_apid_conn_set_max_in_flight.
+   */
+  uint32_t max_in_flight;
 } IC_CONNECT_ARGS;
 
 /**
@@ -786,60 +801,6 @@ typedef struct IC_RECORD_FIELD {
  * A transaction's handle: 0 is none; stale once the transaction is closed.
  */
 typedef uint64_t IC_TRANS_ID;
-
-/**
- * What a connection has done since it was created.
- */
-typedef struct IC_STATISTICS {
-  /**
-   * Size of the struct in bytes, as the caller knows it.
-   */
-  size_t size;
-  /**
-   * Operations defined.
-   */
-  uint64_t defined;
-  /**
-   * Operations completed.
-   */
-  uint64_t completed;
-  /**
-   * Completed operations with an error.
-   */
-  uint64_t failed;
-  /**
-   * Operations defined and not complete now.
-   */
-  uint64_t in_flight;
-  /**
-   * Sends that had something for a data node, counted per node.
-   */
-  uint64_t sends;
-  /**
-   * Those of them that were held for company.
-   */
-  uint64_t held;
-  /**
-   * Writes to sockets by this connection.
-   */
-  uint64_t writes;
-  /**
-   * Pages taken from receive threads.
-   */
-  uint64_t pages;
-  /**
-   * Signals taken.
-   */
-  uint64_t signals;
-  /**
-   * Replies that nothing waited for any more.
-   */
-  uint64_t late_replies;
-  /**
-   * How often the thread was woken in a poll.
-   */
-  uint64_t wakeups;
-} IC_STATISTICS;
 
 /**
  * A query's handle: 0 is none; stale once the query is freed.
@@ -1505,9 +1466,10 @@ int32_t ic_apid_transaction_set_deadline(struct IC_APID_CONNECTION *conn,
                                          uint32_t milliseconds);
 
 /**
- * What the connection has done so far.
- * conn: not NULL. statistics: not NULL; its size field says how much of it is filled.
- * Threads: the connection's; blocks never.
+ * From now on a definition is refused with -21 while so many operations of the connection are in flight (defined and
+ * not complete), and a start of a transaction while twice as many are open.
+ * conn: not NULL. operations: 0 for max_in_flight of the connect arguments. What is in flight already stays so.
+ * Threads: the connection's, also in a callback; blocks never.
  * Returns 0, -1, -2, -3 or -25.
  */
 int32_t ic_apid_conn_set_max_in_flight(struct IC_APID_CONNECTION *conn,
