@@ -185,6 +185,7 @@ impl Manager {
             Outcome::Refused(text) => {
                 let pause = self.growing(FORGOTTEN / 4, LONGEST_REJOIN, self.refusals);
                 self.refusals += 1;
+                log!(Warning, "no node id yet, asking again in {} ms", pause.as_millis());
                 self.membership = Membership::Apart(Instant::now() + pause);
                 self.report_all(cluster, &text);
             }
@@ -194,6 +195,7 @@ impl Manager {
     }
 
     fn rejoined(&mut self, cluster: &Cluster, text: String) {
+        log!(Warning, "back in the cluster: {text}");
         self.membership = Membership::Member;
         self.refusals = 0;
         let now = Instant::now();
@@ -301,6 +303,7 @@ impl Manager {
             // Table ids may belong to another cluster when it comes back.
             cluster.incarnation.fetch_add(1, Ordering::AcqRel);
             self.returning = true;
+            log!(Warning, "all links are lost: this client was expelled, or the cluster is gone");
             self.membership = Membership::Apart(now + FORGOTTEN);
         }
     }
