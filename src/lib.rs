@@ -11,6 +11,7 @@
 //! - [`mgm`]: the management server: connectstring, session, node id, configuration.
 //! - [`wire`]: NDB's protocol as words and bytes. Pure functions: no socket, no thread, no clock.
 //! - [`embedded`]: data nodes in this process, the other side of [`wire`], in memory.
+//! - [`log`]: what happens to links and nodes, for a callback of the program. Used by all layers.
 //! - [`error`]: every code a call can return, and what to do about it. Used by all layers.
 //! - [`tools`]: what the programs in `src/bin` and the tests share: control of a real cluster.
 //!
@@ -30,6 +31,7 @@ pub mod dict;
 pub mod embedded;
 pub mod error;
 pub mod link;
+pub mod log;
 pub mod mgm;
 mod sync;
 #[cfg(feature = "tools")]

@@ -198,6 +198,7 @@ on_a_cluster! {
     layout_of_other_versions: |nodes| run("layout", &[nodes]);
     misuse: |nodes| run("misuse", &[nodes]);
     callbacks: |nodes| run("callbacks", &[nodes]);
+    statistics: |nodes| run("statistics", &[nodes]);
     allocations: |nodes| run("allocations", &[nodes]);
     connect_errors_of_a_server: |nodes| run("connect_errors", &[nodes]);
     fork_exit: |nodes| run("fork_exit", &[nodes]);

@@ -201,6 +201,12 @@ pub struct ConnectArgs {
     /// Milliseconds that an operation may go without a reply, see ic_apid_conn_set_deadline. 0: by the cluster's
     /// configuration.
     pub deadline_ms: u32,
+    /// Bytes that may wait for a data node, in a connection and on the node's link together, before the connection's
+    /// next definition for it is refused with -22: 65536 to 1073741824.
+    pub max_waiting: u32,
+    /// Operations of a connection that may be in flight before its next definition is refused with -21: 1 to 1048576.
+    /// See ic_apid_conn_set_max_in_flight.
+    pub max_in_flight: u32,
 }
 
 impl SizedStruct for ConnectArgs {
@@ -214,6 +220,8 @@ impl SizedStruct for ConnectArgs {
             connect_ms: 30_000,
             grace_ms: 3_000,
             deadline_ms: 0,
+            max_waiting: 2 << 20,
+            max_in_flight: 1 << 16,
         }
     }
 }
@@ -235,55 +243,6 @@ pub struct NodeState {
 impl SizedStruct for NodeState {
     fn defaults() -> Self {
         NodeState { size: size_of::<Self>(), node_id: 0, connected: 0, usable: 0 }
-    }
-}
-
-/// What a connection has done since it was created.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct Statistics {
-    /// Size of the struct in bytes, as the caller knows it.
-    pub size: usize,
-    /// Operations defined.
-    pub defined: u64,
-    /// Operations completed.
-    pub completed: u64,
-    /// Completed operations with an error.
-    pub failed: u64,
-    /// Operations defined and not complete now.
-    pub in_flight: u64,
-    /// Sends that had something for a data node, counted per node.
-    pub sends: u64,
-    /// Those of them that were held for company.
-    pub held: u64,
-    /// Writes to sockets by this connection.
-    pub writes: u64,
-    /// Pages taken from receive threads.
-    pub pages: u64,
-    /// Signals taken.
-    pub signals: u64,
-    /// Replies that nothing waited for any more.
-    pub late_replies: u64,
-    /// How often the thread was woken in a poll.
-    pub wakeups: u64,
-}
-
-impl SizedStruct for Statistics {
-    fn defaults() -> Self {
-        Statistics {
-            size: size_of::<Self>(),
-            defined: 0,
-            completed: 0,
-            failed: 0,
-            in_flight: 0,
-            sends: 0,
-            held: 0,
-            writes: 0,
-            pages: 0,
-            signals: 0,
-            late_replies: 0,
-            wakeups: 0,
-        }
     }
 }
 
@@ -372,15 +331,17 @@ const _: () = {
     assert!(offset_of!(ReadKeyArgs, callback) == 16);
     assert!(offset_of!(ReadKeyArgs, user_ref) == 24);
 
-    assert!(size_of::<ConnectArgs>() == 40);
+    assert!(size_of::<ConnectArgs>() == 48);
     assert!(offset_of!(ConnectArgs, size) == 0);
     assert!(offset_of!(ConnectArgs, node_id) == 8);
     assert!(offset_of!(ConnectArgs, receive_threads) == 12);
     assert!(offset_of!(ConnectArgs, lend_receive) == 16);
     assert!(offset_of!(ConnectArgs, hold_us) == 20);
     assert!(offset_of!(ConnectArgs, connect_ms) == 24);
-    assert!(offset_of!(ConnectArgs, deadline_ms) == 32);
     assert!(offset_of!(ConnectArgs, grace_ms) == 28);
+    assert!(offset_of!(ConnectArgs, deadline_ms) == 32);
+    assert!(offset_of!(ConnectArgs, max_waiting) == 36);
+    assert!(offset_of!(ConnectArgs, max_in_flight) == 40);
 
     assert!(size_of::<NodeState>() == 24);
     assert!(offset_of!(NodeState, size) == 0);
@@ -409,20 +370,6 @@ const _: () = {
     assert!(offset_of!(RecordField, offset) == 8);
     assert!(offset_of!(RecordField, null_byte) == 12);
     assert!(offset_of!(RecordField, null_bit) == 16);
-
-    assert!(size_of::<Statistics>() == 96);
-    assert!(offset_of!(Statistics, size) == 0);
-    assert!(offset_of!(Statistics, defined) == 8);
-    assert!(offset_of!(Statistics, completed) == 16);
-    assert!(offset_of!(Statistics, failed) == 24);
-    assert!(offset_of!(Statistics, in_flight) == 32);
-    assert!(offset_of!(Statistics, sends) == 40);
-    assert!(offset_of!(Statistics, held) == 48);
-    assert!(offset_of!(Statistics, writes) == 56);
-    assert!(offset_of!(Statistics, pages) == 64);
-    assert!(offset_of!(Statistics, signals) == 72);
-    assert!(offset_of!(Statistics, late_replies) == 80);
-    assert!(offset_of!(Statistics, wakeups) == 88);
 };
 
 fn abort_option(number: i32, default: AbortOption) -> Result<AbortOption, i32> {

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::args::{QueryCallback, ReadKeyArgs, Statistics, WriteKeyArgs, init, read};
+use super::args::{QueryCallback, ReadKeyArgs, WriteKeyArgs, init, read};
 use super::global::{ApidGlobal, Shared};
 use super::handle::{Handle, borrow, forks, give, take_back};
 use super::multi_read::copy_rows;
 use super::record::Record;
 use super::table::TableDef;
 use super::{guard, guard_with, put};
+use crate::cluster::statistics::Totals;
 use crate::conn::transaction::Phase;
 use crate::conn::{Completed, Connection, Operation};
 use crate::error::own;
@@ -121,6 +122,11 @@ impl ApidConnection {
         self.inside.store(CALL, Ordering::Relaxed);
         let _restore = Restore(&self.inside, before);
         self.with_inner(body)
+    }
+
+    /// What the connection has done so far.
+    pub(super) fn totals(&self) -> Result<Totals, i32> {
+        self.enter(|inner| Ok(inner.totals()))
     }
 
     /// A call that is strict against a second thread. `Ok(None)`: called in a callback of this thread's poll,
@@ -482,40 +488,23 @@ pub unsafe extern "C" fn ic_apid_conn_fd(conn: *mut ApidConnection) -> i32 {
     guard_with(|code| code, || find().unwrap_or_else(|code| code))
 }
 
-/// What the connection has done so far.
-/// conn: not NULL. statistics: not NULL; its size field says how much of it is filled.
-/// Threads: the connection's; blocks never.
+/// From now on a definition is refused with -21 while so many operations of the connection are in flight (defined and
+/// not complete), and a start of a transaction while twice as many are open.
+/// conn: not NULL. operations: 0 for max_in_flight of the connect arguments. What is in flight already stays so.
+/// Threads: the connection's, also in a callback; blocks never.
 /// Returns 0, -1, -2, -3 or -25.
 ///
 /// # Safety
-/// conn is a connection; statistics is valid for the size it says.
+/// conn is a connection.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ic_apid_conn_statistics(
-    conn: *mut ApidConnection,
-    statistics: *mut Statistics,
-) -> i32 {
+pub unsafe extern "C" fn ic_apid_conn_set_max_in_flight(conn: *mut ApidConnection, operations: u32) -> i32 {
     guard(|| {
         // SAFETY: the caller's duty.
         let connection = unsafe { borrow(conn.cast_const()) }?;
-        let known = connection.enter(|inner| {
-            let s = inner.statistics();
-            Ok(Statistics {
-                size: size_of::<Statistics>(),
-                defined: s.defined,
-                completed: s.completed,
-                failed: s.failed,
-                in_flight: inner.in_flight() as u64,
-                sends: s.sends,
-                held: s.held,
-                writes: s.writes,
-                pages: s.pages,
-                signals: s.signals,
-                late_replies: s.late_replies,
-                wakeups: inner.wakeups(),
-            })
-        })?;
-        // SAFETY: the caller's duty.
-        unsafe { super::args::write_out(statistics, known) }
+        connection.enter(|inner| {
+            inner.set_max_in_flight(operations as usize);
+            Ok(())
+        })
     })
 }
 

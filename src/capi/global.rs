@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::args::{ConnectArgs, NodeState, init, read, write_out};
 use super::handle::{Handle, borrow, forks, give, take_back, watch_forks};
 use super::{guard, guard_with, milliseconds, put, text};
-use crate::cluster::{Cluster, Options};
+use crate::cluster::{Cluster, Limits, Options};
 use crate::dict::client::Client;
 use crate::error::{Error, own};
 
@@ -115,6 +115,16 @@ impl Shared {
             deadline: milliseconds(args.deadline_ms),
             connect_limit: Duration::from_millis(args.connect_ms as u64),
             grace: Duration::from_millis(args.grace_ms as u64),
+            limits: Limits {
+                waiting: match args.max_waiting {
+                    bytes @ 0x1_0000..=0x4000_0000 => bytes as usize,
+                    _ => return Err(own::INVALID_ARGUMENT),
+                },
+                in_flight: match args.max_in_flight {
+                    operations @ 1..=0x10_0000 => operations as usize,
+                    _ => return Err(own::INVALID_ARGUMENT),
+                },
+            },
         };
         match &mut *self.state() {
             state @ State::Apart => *state = State::Connecting,
@@ -212,7 +222,7 @@ pub unsafe extern "C" fn ic_apid_global_free(glob: *mut ApidGlobal) -> i32 {
 }
 
 /// Sets connect arguments to their defaults: any node id, 1 receive thread, 30 s for a first data node and
-/// then 3 s for the others.
+/// then 3 s for the others, 2 MiB that may wait for a node, 65536 operations of a connection in flight.
 /// args: NULL does nothing. size: sizeof *args.
 /// Threads: any; blocks never.
 ///

@@ -15,8 +15,10 @@ pub mod embedded;
 pub mod errors;
 pub mod global;
 pub mod handle;
+pub mod log;
 pub mod multi_read;
 pub mod record;
+pub mod statistics;
 pub mod table;
 
 use std::ffi::{CStr, c_char};

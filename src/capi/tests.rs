@@ -34,7 +34,9 @@ fn codes_have_constants() {
 
 /// Every export of the header, each with arguments that do nothing if its guard fails to catch.
 mod exports {
-    use super::super::{connection::*, errors::*, global::*, multi_read::*, record::*, table::*};
+    use super::super::{
+        connection::*, errors::*, global::*, log::*, multi_read::*, record::*, statistics::*, table::*,
+    };
     use crate::error::own;
     use std::ffi::c_void;
     use std::ptr::{null, null_mut};
@@ -113,7 +115,12 @@ mod exports {
         ic_apid_conn_set_deadline(null_mut(), 1) => |c| c == INTERNAL;
         ic_apid_transaction_set_deadline(null_mut(), 0, 1) => |c| c == INTERNAL;
         ic_apid_conn_fd(null_mut()) => |c| c == INTERNAL;
-        ic_apid_conn_statistics(null_mut(), null_mut()) => |c| c == INTERNAL;
+        ic_apid_conn_set_max_in_flight(null_mut(), 1) => |c| c == INTERNAL;
+        ic_apid_conn_stats(null_mut(), null_mut()) => |c| c == INTERNAL;
+        ic_apid_global_stats(null_mut(), null_mut()) => |c| c == INTERNAL;
+        ic_stats_print(null_mut(), 0, null_mut(), 0, null_mut()) => |c| c == INTERNAL;
+        ic_set_log(None, 0, null_mut()) => |c| c == INTERNAL;
+        ic_set_signal_trace(null()) => |c| c == INTERNAL;
         ic_apid_query_create(null_mut(), null_mut(), null_mut(), null_mut(), null_mut()) => |c| c == INTERNAL;
         ic_apid_query_free(null_mut(), 0) => |c| c == INTERNAL;
         ic_apid_query_key_row(null_mut(), 0, null_mut()) => |r: *mut u8| r.is_null();

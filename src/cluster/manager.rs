@@ -24,6 +24,7 @@ use super::port::Port;
 use super::{Left, receive, send_pool};
 use crate::link::page::{Content, Page, for_each_signal};
 use crate::link::reader::Reader;
+use crate::log::log;
 use crate::wire::block::{API_CLUSTERMGR, block_of, reference};
 use crate::wire::registration::{self, CLIENT_VERSION, NodeFailRep, RegConf, RegRef};
 use crate::wire::signal::Signal;
@@ -39,6 +40,8 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 const FORGOTTEN: Duration = Duration::from_secs(4);
 /// The longest pause between two requests for the node id.
 const LONGEST_REJOIN: Duration = Duration::from_secs(10);
+/// While so many bytes wait for a node, no further heartbeats are added to them.
+const HEARTBEATS_WAIT: usize = 4 << 20;
 
 /// The manager thread.
 pub struct Manager {
@@ -183,6 +186,7 @@ impl Manager {
             Outcome::Refused(text) => {
                 let pause = self.growing(FORGOTTEN / 4, LONGEST_REJOIN, self.refusals);
                 self.refusals += 1;
+                log!(Warning, "no node id yet, asking again in {} ms", pause.as_millis());
                 self.membership = Membership::Apart(Instant::now() + pause);
                 self.report_all(cluster, &text);
             }
@@ -192,6 +196,7 @@ impl Manager {
     }
 
     fn rejoined(&mut self, cluster: &Cluster, text: String) {
+        log!(Warning, "back in the cluster: {text}");
         self.membership = Membership::Member;
         self.refusals = 0;
         let now = Instant::now();
@@ -247,6 +252,7 @@ impl Manager {
         let state = &mut self.states[at];
         state.failures += 1;
         state.phase = Phase::Down { until: Instant::now() + pause };
+        log!(Debug, "node {}: dialled again in {} ms", state.node.id, pause.as_millis());
     }
 
     /// A pause that doubles with each failure, up to a limit, plus up to a quarter.
@@ -281,6 +287,12 @@ impl Manager {
             return;
         }
         state.node.sender.close(generation);
+        match state.node.take_fault() {
+            None => log!(Warning, "node {}: the connection was lost", state.node.id),
+            Some(fault) => {
+                log!(Error, "node {}: the connection brought {fault}, and was closed", state.node.id)
+            }
+        }
         if state.failed {
             cluster.report(at, false, "the node failed".into());
             self.pause(at);
@@ -292,6 +304,7 @@ impl Manager {
             // Table ids may belong to another cluster when it comes back.
             cluster.incarnation.fetch_add(1, Ordering::AcqRel);
             self.returning = true;
+            log!(Warning, "all links are lost: this client was expelled, or the cluster is gone");
             self.membership = Membership::Apart(now + FORGOTTEN);
         }
     }
@@ -316,6 +329,7 @@ impl Manager {
             }
             gsn::NODE_FAILREP => {
                 if let Some(news) = NodeFailRep::decode(signal) {
+                    log!(Warning, "the cluster gives up nodes {:?}", news.failed.iter().collect::<Vec<_>>());
                     self.failed(&news);
                 }
             }
@@ -407,6 +421,10 @@ impl Manager {
 }
 
 fn register(node: &Node, generation: u32, own: NodeId, confirmed: bool) {
+    if confirmed && node.sender.waiting() > HEARTBEATS_WAIT {
+        // It would wait behind all that, and the node shows itself by taking bytes.
+        return;
+    }
     let mut words = Vec::new();
     registration::register(&mut words, own, confirmed, None);
     // A link that is lost meanwhile makes itself known through the inbox.

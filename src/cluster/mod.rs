@@ -18,6 +18,7 @@
 pub mod alarm;
 mod connector;
 mod descriptor;
+pub mod histogram;
 pub mod hold;
 pub mod inbox;
 mod mailbox;
@@ -25,8 +26,10 @@ mod manager;
 pub mod node;
 pub mod port;
 pub mod receive;
+pub mod report;
 pub mod role;
 mod send_pool;
+pub mod statistics;
 pub mod wakeup;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -35,6 +38,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, own};
+use crate::log::log;
 use crate::mgm;
 use crate::wire::NodeId;
 use crate::wire::config::{Configuration, Link};
@@ -65,6 +69,27 @@ pub struct Options {
     pub connect_limit: Duration,
     /// How long to wait for the other data nodes once one is usable.
     pub grace: Duration,
+    /// What may be in flight and wait.
+    pub limits: Limits,
+}
+
+/// Bounds that are checked where an operation is defined.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes that may wait for a node, in a connection and on the link together, before the connection's next definition
+    /// is refused. As every connection that sends may have so much, a link's queue holds at most this for each of them,
+    /// and besides acknowledgements and heartbeats, which are never refused: they are as many as there are
+    /// transactions, and one.
+    pub waiting: usize,
+    /// Operations of a connection that may be in flight; twice as many transactions may be started.
+    pub in_flight: usize,
+}
+
+impl Default for Limits {
+    /// A data node's default receive buffer is as large as what may wait.
+    fn default() -> Self {
+        Limits { waiting: 2 << 20, in_flight: 1 << 16 }
+    }
 }
 
 impl Default for Options {
@@ -77,6 +102,7 @@ impl Default for Options {
             deadline: None,
             connect_limit: Duration::from_secs(30),
             grace: Duration::from_secs(3),
+            limits: Limits::default(),
         }
     }
 }
@@ -108,6 +134,10 @@ pub struct Cluster {
     left: Mutex<Vec<Left>>,
     /// Who wants to know that the cluster is back after the loss of all links.
     returns: Mutex<Vec<OnReturn>>,
+    /// The bounds that connections begin with.
+    pub limits: Limits,
+    /// What connections have done.
+    pub registry: statistics::Registry,
     stopping: AtomicBool,
     /// A thread of the handle has died: nothing can be promised any more, and every poll says so.
     broken: AtomicBool,
@@ -157,10 +187,13 @@ impl Cluster {
     /// Joins the cluster: management session, node id, configuration, links, registration. Returns when data
     /// nodes are usable as `options` ask.
     pub fn connect(connectstring: Option<&str>, options: &Options) -> Result<Arc<Self>, Error> {
+        crate::link::trace::from_environment();
         let deadline = Instant::now() + options.connect_limit;
         let mut connectstring = mgm::Connectstring::resolve(connectstring)?;
         connectstring.node_id = options.node_id.or(connectstring.node_id);
+        log!(Info, "joining the cluster of {connectstring:?}");
         let joined = mgm::join(&connectstring, deadline, &mut |pause| {
+            log!(Warning, "no node id yet, asking again in {} ms", pause.as_millis());
             // Nothing else can happen before this process is a node of the cluster.
             std::thread::sleep(pause);
             true
@@ -180,6 +213,7 @@ impl Cluster {
 
     fn start(joined: mgm::Joined, servers: Vec<mgm::Host>, options: &Options) -> Result<Arc<Self>, Error> {
         let mgm::Joined { node_id, configuration, session } = joined;
+        log!(Info, "joined as node {node_id}");
         let links =
             configuration.links(node_id).map_err(|e| Error::new(own::CONNECT_FAILED, e.to_string()))?;
         let nodes: Vec<_> = links.iter().map(|l| Arc::new(Node::new(l.node, l.host.clone()))).collect();
@@ -198,6 +232,8 @@ impl Cluster {
             next_transaction: AtomicU32::new(0),
             left: Mutex::default(),
             returns: Mutex::default(),
+            limits: options.limits,
+            registry: Default::default(),
             stopping: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             progressed: Condvar::new(),
@@ -328,6 +364,7 @@ impl Cluster {
         if self.stopping.swap(true, Ordering::AcqRel) || self.forked() {
             return;
         }
+        log!(Info, "node {} leaves the cluster", self.own_node);
         // Also wakes who waits for progress: they look at `stopping` under this lock.
         drop(self.progress());
         self.progressed.notify_all();
@@ -360,6 +397,9 @@ impl Cluster {
     }
 
     fn report(&self, node: usize, usable: bool, text: String) {
+        if let Some(known) = self.nodes.get(node) {
+            log!(Info, "node {} ({}): {}{text}", known.id, known.host, if usable { "usable, " } else { "" });
+        }
         self.progress()[node] = Progress { usable, text };
         self.progressed.notify_all();
     }
@@ -403,6 +443,7 @@ fn thread(
         let guarded = std::panic::AssertUnwindSafe(|| body(&cluster));
         // A thread ends by itself only when the handle is left.
         if std::panic::catch_unwind(guarded).is_err() || !cluster.stopping() {
+            log!(Error, "a thread of the library has died: the cluster handle is of no further use");
             cluster.broken.store(true, Ordering::Release);
             cluster.nodes.iter().for_each(|node| node.sender.shut_down_any());
             cluster.progressed.notify_all();

@@ -3,10 +3,11 @@
 //! The manager owns a node's state. Others read [`Node::usable`] to choose nodes, and for nothing else: news of
 //! a failure reaches them through their inboxes, in the order of the link that brings it.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crate::link::sender::Sender;
 use crate::wire::NodeId;
+use crate::wire::signal::FrameError;
 
 /// A data node of the configuration.
 #[derive(Debug)]
@@ -21,12 +22,18 @@ pub struct Node {
     state: AtomicU32,
     /// The last generation of the link that was opened; 0 before the first.
     latest: AtomicU32,
+    /// What a link brought that cannot be read, for the manager to tell: the error's place in [`FAULTS`] plus one.
+    fault: AtomicU8,
 }
+
+const FAULTS: [FrameError; 4] =
+    [FrameError::ByteOrder, FrameError::Compressed, FrameError::Length, FrameError::Checksum];
 
 impl Node {
     /// A node without a connection.
     pub fn new(id: NodeId, host: String) -> Self {
-        Node { id, host, sender: Sender::default(), state: AtomicU32::new(0), latest: AtomicU32::new(0) }
+        let (state, latest, fault) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU8::new(0));
+        Node { id, host, sender: Sender::new(id), state, latest, fault }
     }
 
     /// The generation of the link to which new work may go, if there is one.
@@ -61,6 +68,18 @@ impl Node {
     pub(super) fn set_usable(&self, generation: u32, usable: bool) {
         let (from, to) = (generation << 1 | !usable as u32, generation << 1 | usable as u32);
         let _ = self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// By the receive thread: the link has brought something that cannot be read.
+    pub(super) fn set_fault(&self, error: FrameError) {
+        let place = FAULTS.iter().position(|&fault| fault == error).map_or(0, |place| place + 1);
+        self.fault.store(place as u8, Ordering::Relaxed);
+    }
+
+    /// By the manager, when the link is lost: what it has brought that cannot be read.
+    pub(super) fn take_fault(&self) -> Option<FrameError> {
+        let place = self.fault.swap(0, Ordering::Relaxed) as usize;
+        FAULTS.get(place.checked_sub(1)?).copied()
     }
 
     /// By the receive thread that met the end of `generation`, before it tells any port: so a port that opens

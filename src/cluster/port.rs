@@ -82,6 +82,13 @@ impl Ports {
         self.alarm.sleep(now, until, ports, |inbox| inbox.poke())
     }
 
+    /// How often the owner of `block` was woken; `None` if the port is closed.
+    pub fn wakeups(&self, block: u16) -> Option<u64> {
+        let slot = block.wrapping_sub(MIN_API_BLOCK) as usize;
+        let inbox = self.inboxes().get(slot)?.clone()?;
+        Some(inbox.wakeups())
+    }
+
     /// Wakes the owner of `block`.
     pub fn poke(&self, block: u16) {
         let slot = block.wrapping_sub(MIN_API_BLOCK) as usize;

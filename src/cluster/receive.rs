@@ -20,6 +20,7 @@ use super::port::{MAX_PORTS, Ports};
 use super::role::Reads;
 use crate::link::page::{Content, PAGE_WORDS, Page, Words, is_failure_news};
 use crate::link::reader::{Got, Reader};
+use crate::link::trace;
 use crate::wire::block::{API_CLUSTERMGR, API_PACKED, MIN_API_BLOCK};
 use crate::wire::signal::{FrameError, decode, receiver_of};
 use crate::wire::{NodeId, packed};
@@ -154,8 +155,16 @@ impl Receiver {
         for _ in 0..READS_A_ROUND {
             let Some(link) = self.links.get_mut(slot).and_then(Option::as_mut) else { return false };
             let got = link.reader.read();
+            link.node.sender.received(link.reader.last);
             let link_closed = link.closed;
-            if self.router.route(link).is_err() || got == Got::End {
+            if trace::is_on() {
+                link.reader.trace();
+            }
+            let routed = self.router.route(link);
+            if let Err(error) = routed {
+                link.node.set_fault(error);
+            }
+            if routed.is_err() || got == Got::End {
                 self.end(slot);
                 return false;
             }

@@ -20,6 +20,7 @@ mod reply;
 pub mod row;
 mod send;
 mod slots;
+mod statistics;
 pub mod transaction;
 
 use std::collections::VecDeque;
@@ -31,6 +32,7 @@ use crate::cluster::Cluster;
 use crate::cluster::inbox::Enough;
 use crate::cluster::node::Node;
 use crate::cluster::port::Port;
+use crate::cluster::statistics::{Kind, Live};
 use crate::dict::record::{Columns, Record};
 use crate::dict::standing::Standing;
 use crate::dict::table::Table;
@@ -42,11 +44,10 @@ use crate::wire::transaction::{AbortOption, LockMode, RequestInfo, TransId, Writ
 use multi_read::MultiRead;
 use query::{Query, State};
 use slots::{NONE, Slots};
+use statistics::Stamp;
 use transaction::{NEVER, Phase, Record as CoordinatorRecord, Transaction, Usage, Wish};
 
-/// Bytes that may wait for a node, in the connection and on the link together, before a definition is refused.
-/// A data node's default receive buffer is as large.
-const MAX_WAITING: usize = 2 << 20;
+pub use crate::cluster::statistics::Statistics;
 
 /// Where KEYINFO starts in the request of a read, which always has two sections.
 const READ_KEY: usize = key_request::SECTION_LENGTHS + 2;
@@ -60,43 +61,6 @@ pub enum Operation {
     Exists,
     /// Writes them.
     Write(WriteKind, AbortOption),
-}
-
-/// What a connection has done so far.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Statistics {
-    /// Operations defined.
-    pub defined: u64,
-    /// Operations completed.
-    pub completed: u64,
-    /// Those of them that ended with an error.
-    pub failed: u64,
-    /// Sends with something for a node, counted per node.
-    pub sends: u64,
-    /// Those of them that were held for company.
-    pub held: u64,
-    /// Writes to sockets by this connection.
-    pub writes: u64,
-    /// Pages taken.
-    pub pages: u64,
-    /// Signals taken.
-    pub signals: u64,
-    /// Replies that nothing waited for any more.
-    pub late_replies: u64,
-    /// Transactions that ended at their deadline.
-    pub deadlines: u64,
-    /// Multi-key reads whose keys had one owner.
-    pub multikey_slotted: u64,
-    /// Those that were split by owner.
-    pub multikey_fanout: u64,
-    /// Those that had an uncertain owner, and went to any node.
-    pub multikey_coordinator: u64,
-    /// The parts they were sent in.
-    pub multikey_parts: u64,
-    /// Those of which a part had to wait for a coordinator record.
-    pub multikey_deferred: u64,
-    /// Most parts that were out at once.
-    pub multikey_parts_high: u64,
 }
 
 /// What has completed.
@@ -206,6 +170,14 @@ pub struct Connection<T> {
     /// How long what is sent may go without a reply, nanoseconds.
     limit: u64,
     statistics: Statistics,
+    /// The counters that others may read.
+    live: Arc<Live>,
+    stamp: Stamp,
+    /// Words of requests that are defined and not packed for their node.
+    unpacked: usize,
+    /// See [`crate::cluster::Limits`].
+    max_waiting: usize,
+    max_in_flight: usize,
 }
 
 impl<T: Copy> Connection<T> {
@@ -270,6 +242,11 @@ impl<T: Copy> Connection<T> {
             due: NEVER,
             limit: deadline::nanos(cluster.deadline),
             statistics: Statistics::default(),
+            live: cluster.registry.register(block),
+            stamp: Stamp::default(),
+            unpacked: 0,
+            max_waiting: cluster.limits.waiting,
+            max_in_flight: cluster.limits.in_flight,
             port,
             cluster,
         })
@@ -278,16 +255,6 @@ impl<T: Copy> Connection<T> {
     /// The cluster.
     pub fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
-    }
-
-    /// What was done so far.
-    pub fn statistics(&self) -> Statistics {
-        self.statistics
-    }
-
-    /// How often the thread was woken in a poll.
-    pub fn wakeups(&self) -> u64 {
-        self.port.inbox().wakeups()
     }
 
     /// Operations defined and not complete.
@@ -376,8 +343,12 @@ impl<T: Copy> Connection<T> {
         if !state.takes_work() {
             return Err(own::TRANSACTION_NOT_OPEN);
         }
-        if self.work[state.node].is_full() {
-            return Err(own::SEND_BUFFER_FULL);
+        let waits = self.work[state.node].waiting();
+        if 4 * self.unpacked + waits > self.max_waiting {
+            return Err(self.refused(own::SEND_BUFFER_FULL));
+        }
+        if self.in_flight >= self.max_in_flight {
+            return Err(self.refused(own::TOO_MANY_IN_FLIGHT));
         }
         let id = self.operation_id(at);
         let sender = self.port.block();
@@ -389,9 +360,9 @@ impl<T: Copy> Connection<T> {
         query.pack(sender, id, operation)?;
         query.define(callback, token);
         self.transactions[in_transaction].writes |= matches!(operation, Operation::Write(..));
+        self.unpacked += self.queries[at].request.len();
         self.join(at, in_transaction);
         self.in_flight += 1;
-        self.statistics.defined += 1;
         Ok(())
     }
 
@@ -460,8 +431,11 @@ impl<T: Copy> Connection<T> {
             return Err(own::NOT_CONNECTED);
         }
         let node = self.choose_node(hint, table)?;
-        if self.work[node].idle.is_empty() && 4 * self.work[node].buffer.len() > MAX_WAITING {
-            return Err(own::SEND_BUFFER_FULL);
+        if self.work[node].idle.is_empty() && 4 * self.work[node].buffer.len() > self.max_waiting {
+            return Err(self.refused(own::SEND_BUFFER_FULL));
+        }
+        if self.transactions.len() >= 2 * self.max_in_flight {
+            return Err(self.refused(own::TOO_MANY_IN_FLIGHT));
         }
         let transid = self.transid;
         let at = self
@@ -545,7 +519,9 @@ impl<T: Copy> Connection<T> {
         if !self.cluster.stopping() {
             self.tick();
             self.seal_all();
+            self.mark_in_flight();
             self.transmit(force, |_| true);
+            self.publish();
             if self.watched {
                 self.port.wake_at(self.due);
             }
@@ -608,6 +584,7 @@ impl<T: Copy> Connection<T> {
         // What completed between polls, as by a rollback, is news too.
         let done = self.polled;
         self.settled = false;
+        self.mark_in_flight();
         loop {
             let next = until.map(|until: u64| self.cluster.holds.instant(until.min(self.due)));
             self.take_inbox(next, missing);
@@ -634,6 +611,9 @@ impl<T: Copy> Connection<T> {
         }
         self.transmit(false, |work| work.urgent);
         self.polled = self.done;
+        if self.statistics.signals != before {
+            self.publish();
+        }
         Ok((self.statistics.signals - before) as u32)
     }
 
@@ -651,6 +631,7 @@ impl<T: Copy> Connection<T> {
     /// After a poll and its callbacks: a send that they asked for is done, and acknowledgements do not stay here while nothing is in flight, for then
     /// there may be no further send.
     pub fn end_poll(&mut self) {
+        self.stamp.let_go();
         if let Some(force) = self.send_asked.take() {
             self.send(force);
         } else if self.in_flight == 0 {
@@ -728,6 +709,7 @@ impl<T: Copy> Connection<T> {
             }
             self.take_inbox(Some(until), 1);
         }
+        self.log_busy_records();
         self.stop();
         self.release_records();
         self.leave_records();
@@ -770,6 +752,7 @@ impl<T> Query<T> {
             return self.key.overwrite_key(self.key_row.bytes(), key);
         }
         self.template = None;
+        self.kind = operation.kind();
         self.pack_anew(sender, id, operation)?;
         self.template = (!matches!(operation, Operation::Write(..))).then_some(operation);
         Ok(())

@@ -351,7 +351,7 @@ impl<T: Copy> Connection<T> {
         if let Ok(Some(node)) = coordinator {
             owners.iter_mut().for_each(|owner| *owner = Some(node));
         }
-        let full = owners.iter().flatten().any(|&node| self.work[node].is_full());
+        let full = owners.iter().flatten().any(|&node| self.work[node].waiting() > self.max_waiting);
         self.multi.owners = owners;
         match coordinator? {
             _ if full => Err(own::SEND_BUFFER_FULL),
@@ -386,7 +386,6 @@ impl<T: Copy> Connection<T> {
         self.multi.owners = owners;
         self.statistics.multikey_deferred += deferred as u64;
         self.in_flight += queries.len();
-        self.statistics.defined += queries.len() as u64;
     }
 
     fn start_part(&mut self, node: usize, limit: u64) -> u32 {
@@ -397,7 +396,7 @@ impl<T: Copy> Connection<T> {
         self.transid[0] = transid[0].wrapping_add(1);
         self.statistics.multikey_parts += 1;
         self.multi.parts += 1;
-        self.statistics.multikey_parts_high = self.statistics.multikey_parts_high.max(self.multi.parts);
+        self.statistics.most_multikey_parts = self.statistics.most_multikey_parts.max(self.multi.parts);
         match self.work[node].idle.pop() {
             Some(record) => self.give_record(at, record),
             None => self.wait_for_record(at),

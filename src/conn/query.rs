@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Operation;
 use super::row::Row;
 use super::slots::NONE;
+use crate::cluster::statistics::Kind;
 use crate::dict::record::Record;
 use crate::dict::standing::Standing;
 use crate::dict::table::Table;
@@ -84,6 +85,10 @@ pub(super) struct Query<T> {
     pub(super) decodes: bool,
     /// Completion runs a callback; else it goes to the executed list.
     pub(super) callback: bool,
+    /// What `request` does.
+    pub(super) kind: Kind,
+    /// When it was packed, by the connection's clock; in the future until then.
+    pub(super) since: u64,
     pub(super) token: T,
 }
 
@@ -128,6 +133,8 @@ impl<T> Query<T> {
             index: 0,
             decodes: false,
             callback: false,
+            kind: Kind::Read,
+            since: 0,
             token,
         }
     }
@@ -140,6 +147,7 @@ impl<T> Query<T> {
         self.confirmed = Confirmed::No;
         self.received = 0;
         self.refused = false;
+        self.since = u64::MAX;
         self.callback = callback;
         self.token = token;
     }

@@ -8,8 +8,10 @@ use super::query::{Confirmed, State};
 use super::slots::{MAX_SLOTS, NONE};
 use super::transaction::{NEVER, Phase, Usage};
 use super::{Connection, Due};
+use crate::cluster::statistics::Kind;
 use crate::error::{Class, class, ndb};
 use crate::link::page::{Content, Page, for_each_signal, is_failure_news};
+use crate::log::log;
 use crate::wire::block::DBTC;
 use crate::wire::gsn;
 use crate::wire::registration::TakeOverTcConf;
@@ -23,6 +25,7 @@ impl<T: Copy> Connection<T> {
     /// Takes what the inbox held.
     pub(super) fn take_pages(&mut self, pages: &mut Vec<Page>) {
         let block = self.port.block();
+        self.begin_round(pages);
         for page in pages.drain(..) {
             self.statistics.pages += 1;
             let Some(node) = self.work.iter().position(|work| work.node.id == page.node) else { continue };
@@ -39,6 +42,7 @@ impl<T: Copy> Connection<T> {
                     let mine = |receiver, number| receiver == block || is_failure_news(receiver, number);
                     let read = for_each_signal(words, mine, |signal| self.signal(node, &signal));
                     if read.is_err() {
+                        log!(Error, "node {}: a carrier that cannot be read, closing the link", page.node);
                         self.work[node].node.sender.shut_down(page.generation);
                     }
                 }
@@ -315,6 +319,7 @@ impl<T: Copy> Connection<T> {
         let transaction = &mut self.transactions[at];
         // What the caller asked for by itself, not along with an operation.
         self.settled |= matches!(transaction.phase, Phase::Committing | Phase::RollingBack);
+        self.statistics.transaction_ended(transaction.committed, transaction.error);
         transaction.phase = Phase::Ended;
         self.multi.parts -= transaction.part as u64;
         let record = std::mem::replace(&mut transaction.record, NONE);
@@ -362,7 +367,9 @@ impl<T: Copy> Connection<T> {
     #[inline]
     pub(super) fn complete(&mut self, q: u32) {
         let query = &mut self.queries[q];
+        self.unpacked -= if query.state == State::Defined { query.request.len() } else { 0 };
         query.state = State::Complete;
+        let (kind, since) = (query.kind, query.since);
         let (at, previous, next) = (query.transaction, query.previous, query.next);
         let (callback, multi_read, failed) = (query.callback, query.multi_read, query.error);
         match previous {
@@ -387,8 +394,9 @@ impl<T: Copy> Connection<T> {
         }
         self.statistics.completed += 1;
         if failed != 0 {
-            self.failed(failed);
+            self.failed(kind, failed);
         }
+        self.live.completed(kind, self.stamp.since(since));
         if multi_read != NONE {
             return self.gathered(q);
         }
@@ -401,8 +409,9 @@ impl<T: Copy> Connection<T> {
     }
 
     #[cold]
-    fn failed(&mut self, error: i32) {
+    fn failed(&mut self, kind: Kind, error: i32) {
         self.statistics.failed += 1;
+        self.live.failed(kind, error);
         if class(error) == Class::Schema {
             self.cluster.schema_news.fetch_add(1, Ordering::AcqRel);
         }

@@ -197,6 +197,7 @@ impl<T: Copy> Connection<T> {
     /// Copies a transaction's defined queries to the buffer of its node, their flags set.
     #[inline]
     fn pack(&mut self, at: u32, commit: bool) {
+        let now = self.stamp.packed(&self.cluster.holds);
         let transaction = &mut self.transactions[at];
         let record = self.records[transaction.record as usize];
         let work = &mut self.work[transaction.node];
@@ -216,6 +217,8 @@ impl<T: Copy> Connection<T> {
             query.transid = transaction.transid;
             query.state = super::query::State::Sent;
             query.losses = self.losses;
+            query.since = now;
+            self.unpacked -= query.request.len();
             work.buffer.extend_from_slice(&query.request);
         }
         transaction.first_defined = NONE;
@@ -262,10 +265,13 @@ impl<T: Copy> Connection<T> {
             }
             self.restart_deadlines(at);
             let work = &mut self.work[at];
+            let waiting = 4 * work.buffer.len() + work.node.sender.waiting();
+            self.statistics.most_waiting = self.statistics.most_waiting.max(waiting as u64);
             // A refusal means that the link is lost; its news is in the inbox and ends what was packed.
             if let Ok(sent) = work.node.sender.send(work.generation, &work.buffer, company) {
                 work.epoch = work.epoch.wrapping_add(1);
                 self.statistics.sends += 1;
+                self.statistics.bytes_sent += 4 * work.buffer.len() as u64;
                 self.statistics.writes += sent.writes as u64;
                 if let Some(deadline) = sent.held {
                     self.statistics.held += 1;
@@ -332,10 +338,10 @@ impl Work {
         }
     }
 
-    /// Whether as much waits for the node as may.
+    /// Bytes that wait for the node, here and on its link.
     #[inline]
-    pub(super) fn is_full(&self) -> bool {
-        4 * self.buffer.len() + self.node.sender.waiting() > super::MAX_WAITING
+    pub(super) fn waiting(&self) -> usize {
+        4 * self.buffer.len() + self.node.sender.waiting()
     }
 
     /// Whether the node has a link of which the loss has not been read.

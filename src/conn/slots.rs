@@ -44,6 +44,12 @@ impl<T> Slots<T> {
         Some(self.slots.len() as u32 - 1)
     }
 
+    /// How many slots have a value.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
     /// The handle of the value in slot `at`.
     #[inline]
     pub fn handle(&self, at: u32) -> u64 {

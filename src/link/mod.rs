@@ -9,3 +9,5 @@ pub mod dial;
 pub mod page;
 pub mod reader;
 pub mod sender;
+pub mod statistics;
+pub mod trace;

@@ -7,6 +7,7 @@ use mio::net::TcpStream;
 use super::page::{PAGE_WORDS, Words};
 use crate::wire::NodeId;
 use crate::wire::signal::{FrameError, message_length};
+use crate::wire::trace::Direction;
 
 /// The reading half, owned by whoever has the receive role.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub struct Reader {
     /// Always [`PAGE_WORDS`] long; the first `filled` bytes were read.
     buffer: Vec<u32>,
     filled: usize,
+    /// Bytes that the last read brought.
+    pub last: usize,
 }
 
 /// What a read brought.
@@ -42,6 +45,7 @@ impl Reader {
             stream: TcpStream::from_std(stream),
             buffer: vec![0; PAGE_WORDS],
             filled: 0,
+            last: 0,
         }
     }
 
@@ -49,11 +53,13 @@ impl Reader {
     pub fn read(&mut self) -> Got {
         let free = &mut bytemuck::cast_slice_mut::<u32, u8>(&mut self.buffer)[self.filled..];
         let room = free.len();
+        self.last = 0;
         loop {
             match self.stream.read(free) {
                 Ok(0) => return Got::End,
                 Ok(n) => {
                     self.filled += n;
+                    self.last = n;
                     return if n < room { Got::Drained } else { Got::More };
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -79,6 +85,13 @@ impl Reader {
             at += length;
         }
         Ok(at)
+    }
+
+    /// Traces the whole messages, and what cannot be cut into messages.
+    #[cold]
+    pub fn trace(&self) {
+        let whole = self.whole_messages(|_| {}).unwrap_or(self.words().len());
+        super::trace::messages(Direction::Receive, self.node, &self.words()[..whole]);
     }
 
     /// Gives the first `words` words away as the buffer itself, and goes on with `fresh`, which is

@@ -14,7 +14,11 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::adaptive::Adaptive;
+use super::statistics::LinkStatistics;
+use super::trace;
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard};
+use crate::wire::NodeId;
+use crate::wire::trace::Direction;
 
 /// What a sender writes to: a socket that does not block, or a stand-in in tests.
 pub trait Socket {
@@ -68,8 +72,29 @@ pub struct Sender<S = TcpStream> {
     state: Mutex<State<S>>,
     /// Bytes that wait, for the bound that is checked where an operation is defined.
     waiting: AtomicUsize,
-    /// Writes to the socket, by whomever.
+    /// The node at the other end, for traces.
+    node: NodeId,
+    counters: Counters,
+}
+
+/// What was done so far, by whomever, with all generations.
+#[derive(Debug, Default)]
+struct Counters {
+    opened: AtomicU64,
     writes: AtomicU64,
+    sent: AtomicU64,
+    received: AtomicU64,
+    most_waiting: AtomicU64,
+    /// Held sends by how they ended, see [`Ended`].
+    ended: [AtomicU64; 3],
+}
+
+/// How a held send ended.
+#[derive(Debug, Clone, Copy)]
+enum Ended {
+    Joined = 0,
+    Forced = 1,
+    Deadline = 2,
 }
 
 #[derive(Debug)]
@@ -84,14 +109,26 @@ struct State<S> {
     /// Bytes that wait: behind those that a writer has in hand, for company, or for the socket.
     queue: Vec<u8>,
     adaptive: Adaptive,
+    /// Held sends whose words are in the queue.
+    held: u64,
+    /// The connection that was held last.
+    holder: u16,
 }
 
 impl<S> Default for Sender<S> {
     fn default() -> Self {
+        Sender::new(0)
+    }
+}
+
+impl<S> Sender<S> {
+    /// The sending half of the links to `node`; none is open yet.
+    pub fn new(node: NodeId) -> Self {
         Sender {
             state: Mutex::new(State::new(None, 0)),
             waiting: AtomicUsize::new(0),
-            writes: AtomicU64::new(0),
+            node,
+            counters: Counters::default(),
         }
     }
 }
@@ -101,6 +138,7 @@ impl<S: Socket> Sender<S> {
     pub fn open(&self, generation: u32, stream: S) {
         let mut state = self.lock();
         *state = State::new(Some(Arc::new(stream)), generation);
+        self.counters.opened.fetch_add(1, Ordering::Relaxed);
         self.waiting.store(0, Ordering::Relaxed);
     }
 
@@ -137,11 +175,51 @@ impl<S: Socket> Sender<S> {
 
     /// Writes to the socket so far, of all generations.
     pub fn writes(&self) -> u64 {
-        self.writes.load(Ordering::Relaxed)
+        self.counters.writes.load(Ordering::Relaxed)
+    }
+
+    /// By the reading half: so many bytes were read.
+    pub fn received(&self, bytes: usize) {
+        self.counters.received.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// What was done so far.
+    pub fn statistics(&self) -> LinkStatistics {
+        let counters = &self.counters;
+        let [held_joined, held_forced, held_deadline] =
+            counters.ended.each_ref().map(|count| count.load(Ordering::Relaxed));
+        LinkStatistics {
+            node: self.node,
+            opened: counters.opened.load(Ordering::Relaxed),
+            writes: counters.writes.load(Ordering::Relaxed),
+            bytes_sent: counters.sent.load(Ordering::Relaxed),
+            bytes_received: counters.received.load(Ordering::Relaxed),
+            held_joined,
+            held_forced,
+            held_deadline,
+            waiting: self.waiting() as u64,
+            most_waiting: counters.most_waiting.load(Ordering::Relaxed),
+        }
+    }
+
+    /// So many bytes wait now.
+    fn set_waiting(&self, bytes: usize) {
+        self.waiting.store(bytes, Ordering::Relaxed);
+        self.counters.most_waiting.fetch_max(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// What was held goes out now.
+    fn held_ended(&self, state: &mut State<S>, how: Ended) {
+        if state.held > 0 {
+            self.counters.ended[how as usize].fetch_add(std::mem::take(&mut state.held), Ordering::Relaxed);
+        }
     }
 
     /// Sends whole messages of `generation`: at once, or, with `company`, after a hold if company is likely.
     pub fn send(&self, generation: u32, words: &[u32], company: Option<Company>) -> Result<Sent, Lost> {
+        if trace::is_on() {
+            trace::messages(Direction::Send, self.node, words);
+        }
         let bytes: &[u8] = bytemuck::cast_slice(words);
         let mut state = self.lock();
         let stream = match &state.stream {
@@ -161,14 +239,20 @@ impl<S: Socket> Sender<S> {
                 state.adaptive.written();
             }
             state.queue.extend_from_slice(bytes);
-            self.waiting.store(state.queue.len(), Ordering::Relaxed);
+            self.set_waiting(state.queue.len());
             let held = match company {
-                Some(company) if !goes_along => Some(state.adaptive.deadline(company.limit)),
+                Some(company) if !goes_along => {
+                    state.held += 1;
+                    state.holder = company.from;
+                    Some(state.adaptive.deadline(company.limit))
+                }
                 _ => None,
             };
             return Ok(Sent { writes: 0, held });
         }
         state.writing = true;
+        let joins = company.is_some_and(|company| state.held > 1 || company.from != state.holder);
+        self.held_ended(&mut state, if joins { Ended::Joined } else { Ended::Forced });
         let alone = state.queue.is_empty();
         if !alone {
             state.queue.extend_from_slice(bytes);
@@ -200,6 +284,7 @@ impl<S: Socket> Sender<S> {
             return Some(deadline);
         }
         state.adaptive.written();
+        self.held_ended(&mut state, Ended::Deadline);
         self.write_queue(state);
         None
     }
@@ -218,9 +303,10 @@ impl<S: Socket> Sender<S> {
         let mut rest = bytes;
         let mut queued = Vec::new();
         loop {
-            let before = writes;
+            let (writes_before, length) = (writes, rest.len());
             let outcome = write_all(stream, &mut rest, &mut writes);
-            self.writes.fetch_add((writes - before) as u64, Ordering::Relaxed);
+            self.counters.writes.fetch_add((writes - writes_before) as u64, Ordering::Relaxed);
+            self.counters.sent.fetch_add((length - rest.len()) as u64, Ordering::Relaxed);
             let mut state = self.lock();
             if state.generation != generation || state.stream.is_none() {
                 // Closed meanwhile. `writing` is of no account without a stream, and the next `open` starts afresh.
@@ -238,7 +324,7 @@ impl<S: Socket> Sender<S> {
                     state.queue = left;
                     state.writing = false;
                     state.full = true;
-                    self.waiting.store(state.queue.len(), Ordering::Relaxed);
+                    self.set_waiting(state.queue.len());
                     return writes;
                 }
                 Outcome::Failed => {
@@ -276,6 +362,8 @@ impl<S> State<S> {
             full: false,
             queue: Vec::new(),
             adaptive: Adaptive::default(),
+            held: 0,
+            holder: 0,
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod properties;
 pub mod registration;
 pub mod requests;
 pub mod signal;
+pub mod trace;
 pub mod transaction;
 #[cfg(test)]
 pub(crate) mod vectors;

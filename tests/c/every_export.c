@@ -70,6 +70,10 @@ static void clusters(void)
   GIVES(0u, ic_apid_global_node_count, (NULL));
   GIVES(INVALID, ic_apid_global_node_state, (NULL, 0, NULL));
   GIVES(0u, ic_apid_global_node_id, (NULL));
+  GIVES(INVALID, ic_apid_global_stats, (NULL, NULL));
+  GIVES(INVALID, ic_stats_print, (NULL, IC_STATS_FORMAT_TEXT, NULL, 0, NULL));
+  GIVES(INVALID, ic_set_log, (NULL, 99, NULL));
+  GIVES(0, ic_set_signal_trace, (NULL));
 }
 
 static void tables_and_records(void)
@@ -100,7 +104,8 @@ static void connections(void)
   GIVES(INVALID, ic_apid_conn_send, (NULL, false));
   GIVES(INVALID, ic_apid_conn_poll, (NULL, 0, NULL));
   GIVES(INVALID, ic_apid_conn_flush, (NULL, 0, false, NULL));
-  GIVES(INVALID, ic_apid_conn_statistics, (NULL, NULL));
+  GIVES(INVALID, ic_apid_conn_stats, (NULL, NULL));
+  GIVES(INVALID, ic_apid_conn_set_max_in_flight, (NULL, 1));
   GIVES(INVALID, ic_apid_conn_set_poll_min, (NULL, 1));
   GIVES(INVALID, ic_apid_conn_set_deadline, (NULL, 1));
   GIVES(INVALID, ic_apid_conn_multi_read, (NULL, NULL, 0, NULL, NULL));

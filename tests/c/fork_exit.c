@@ -13,7 +13,7 @@ static void child(struct fixture *f, IC_QUERY_ID query, IC_TRANS_ID trans)
 {
   IC_APID_CONNECTION *conn = NULL;
   IC_TABLE_DEF *table = NULL;
-  IC_STATISTICS statistics = {.size = sizeof statistics};
+  IC_STATS stats = {.size = sizeof stats};
   IC_QUERY_ID executed;
   IC_TRANS_ID other;
 
@@ -29,7 +29,9 @@ static void child(struct fixture *f, IC_QUERY_ID query, IC_TRANS_ID trans)
   CHECK_CODE(ic_apid_conn_close_transaction(f->conn, trans), IC_ERROR_FORKED);
   CHECK_CODE(ic_apid_conn_start_transaction(f->conn, 0, NULL, &other), IC_ERROR_FORKED);
   CHECK_CODE(ic_apid_query_error(f->conn, query), IC_ERROR_FORKED);
-  CHECK_CODE(ic_apid_conn_statistics(f->conn, &statistics), IC_ERROR_FORKED);
+  CHECK_CODE(ic_apid_conn_stats(f->conn, &stats), IC_ERROR_FORKED);
+  CHECK_CODE(ic_apid_global_stats(f->glob, &stats), IC_ERROR_FORKED);
+  CHECK_CODE(ic_apid_conn_set_max_in_flight(f->conn, 1), IC_ERROR_FORKED);
   CHECK(ic_apid_query_key_row(f->conn, query, NULL) == NULL);
   CHECK(!ic_apid_conn_get_next_executed_query(f->conn, &executed));
   CHECK_CODE(ic_apid_conn_free(f->conn), IC_ERROR_FORKED);

@@ -82,7 +82,7 @@ static void nulls(struct fixture *f)
   CHECK_CODE(ic_apid_conn_start_transaction(f->conn, 0, NULL, NULL), IC_ERROR_INVALID_ARGUMENT);
   CHECK_CODE(ic_apid_conn_start_transaction(f->conn, 1, NULL, &trans), IC_ERROR_INVALID_ARGUMENT);
   CHECK(trans == 77);
-  CHECK_CODE(ic_apid_conn_statistics(f->conn, NULL), IC_ERROR_INVALID_ARGUMENT);
+  CHECK_CODE(ic_apid_conn_stats(f->conn, NULL), IC_ERROR_INVALID_ARGUMENT);
   CHECK(!ic_apid_conn_get_next_executed_query(f->conn, NULL));
   CHECK(ic_apid_conn_hint_for_key(f->conn, NULL, f->rec, (uint8_t *)&row, sizeof row) == 0);
   CHECK(ic_apid_conn_hint_for_key(f->conn, f->table, NULL, (uint8_t *)&row, sizeof row) == 0);

@@ -178,13 +178,13 @@ static inline void read_row(struct fixture *f, IC_QUERY_ID query, IC_TRANS_ID tr
 /* Flushes until the connection has nothing in flight. */
 static inline void drain(IC_APID_CONNECTION *conn)
 {
-  IC_STATISTICS statistics;
+  IC_STATS stats;
 
   do {
     OK(ic_apid_conn_flush(conn, 100, false, NULL));
-    statistics.size = sizeof statistics;
-    OK(ic_apid_conn_statistics(conn, &statistics));
-  } while (statistics.in_flight > 0);
+    stats.size = sizeof stats;
+    OK(ic_apid_conn_stats(conn, &stats));
+  } while (stats.in_flight > 0);
 }
 
 #endif

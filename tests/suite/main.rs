@@ -20,5 +20,6 @@ mod pipelines;
 mod placement;
 mod real;
 mod rows;
+mod statistics;
 mod transactions;
 mod values;

@@ -274,7 +274,7 @@ fn a_poll_for_many_is_woken_once_for_them() {
             query
         })
         .collect();
-    let woken = user.connection.wakeups();
+    let woken = user.connection.statistics().wakeups;
     let mut polls = 0;
     for _ in 0..50 {
         for &query in &queries {
@@ -300,7 +300,7 @@ fn a_poll_for_many_is_woken_once_for_them() {
             polls += 1;
         }
     }
-    let woken = user.connection.wakeups() - woken;
+    let woken = user.connection.statistics().wakeups - woken;
     assert!(woken <= polls, "woken {woken} times for {polls} polls");
     drop(user);
     joined.disconnect();

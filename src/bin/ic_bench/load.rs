@@ -329,7 +329,7 @@ impl Worker {
     }
 
     fn totals(&self) -> Totals {
-        Totals { operations: self.counts.completed, wakeups: self.connection.wakeups() }
+        Totals { operations: self.counts.completed, wakeups: self.connection.statistics().wakeups }
     }
 
     fn round(&mut self) -> Result<(), i32> {
