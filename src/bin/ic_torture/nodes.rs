@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use iclaustron::embedded::faults::Fault;
 use iclaustron::embedded::{self, EmbeddedCluster};
+use iclaustron::error::Error;
 use iclaustron::tools::ndb_cluster::{self, NdbCluster};
 use iclaustron::wire::NodeId;
 
@@ -60,7 +61,9 @@ impl Nodes {
     pub fn complaints(&self) -> Vec<String> {
         match self {
             Nodes::Embedded(cluster) => {
-                let explained = |line: &String| line.contains("has left") || line.contains("asked for");
+                // A client that is expelled is refused until that has been handled.
+                let known = ["has left", "asked for", "refused: not now"];
+                let explained = |line: &String| known.iter().any(|known| line.contains(known));
                 cluster.log().into_iter().filter(|line| !explained(line)).collect()
             }
             Nodes::Real { .. } => Vec::new(),
@@ -104,9 +107,9 @@ fn perform_embedded(cluster: &EmbeddedCluster, action: Action, clients: &[u32]) 
         Action::Delay(node, ms) => cluster.delay(node, millis(ms)),
         Action::DropLink(node, client) => {
             let client = clients.get(client).and_then(|&id| NodeId::try_from(id).ok());
-            return drop_link(cluster, node, client);
+            return until_consumed(action, || cluster.drop_link(node, client));
         }
-        Action::Garbage(node) => cluster.send_garbage(node),
+        Action::Garbage(node) => return until_consumed(action, || cluster.send_garbage(node)),
         Action::Fail(node, nth, code) => cluster.fail_operation(node, nth, code),
     };
     let fault = asked.map_err(|error| error.to_string())?;
@@ -118,17 +121,17 @@ fn perform_embedded(cluster: &EmbeddedCluster, action: Action, clients: &[u32]) 
     if wait(|| fault.consumed()) { Ok(()) } else { Err(format!("{action}: was not consumed")) }
 }
 
-/// Asks again until there is a link to be dropped.
-fn drop_link(cluster: &EmbeddedCluster, node: NodeId, client: Option<NodeId>) -> Result<(), String> {
+/// Asks again until there is a link to which it can happen.
+fn until_consumed(action: Action, ask: impl Fn() -> Result<Fault, Error>) -> Result<(), String> {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
-        let fault = cluster.drop_link(node, client).map_err(|error| error.to_string())?;
+        let fault = ask().map_err(|error| error.to_string())?;
         sleep(10 * LOOK_AGAIN);
         if fault.consumed() {
             return Ok(());
         }
     }
-    Err(format!("node {node} has no link to client {client:?} for {PATIENCE:?}"))
+    Err(format!("{action}: was not consumed"))
 }
 
 fn perform_real(cluster: &mut NdbCluster, action: Action) -> Result<(), String> {

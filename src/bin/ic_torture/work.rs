@@ -53,13 +53,20 @@ pub struct Done {
     pub outcome: Outcome,
     /// Since the start of the run, in milliseconds.
     pub ended_ms: u32,
+    /// The errors of its operations.
+    pub errors: [i32; 3],
+    /// It was not to be committed.
+    pub doomed: bool,
+    /// Its connection was freed before its end.
+    pub freed: bool,
 }
 
 impl std::fmt::Display for Done {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Done { id, transfer, outcome, ended_ms } = self;
+        let Done { id, transfer, outcome, ended_ms, errors, doomed, freed } = self;
         let at = f64::from(*ended_ms) / 1000.0;
-        write!(f, "marker {id:#x}, transfer {transfer:?}, {outcome:?} at {at:.3} s")
+        write!(f, "marker {id:#x}, transfer {transfer:?}, {outcome:?} at {at:.3} s, ")?;
+        write!(f, "errors {errors:?}, doomed {doomed}, freed in flight {freed}")
     }
 }
 
@@ -451,7 +458,9 @@ impl<'a> Worker<'a> {
             Ok(()) | Err(own::TRANSACTION_NOT_OPEN) => {}
             Err(code) => self.violation(format!("a rollback gave {code}: {}", self.name(at))),
         }
-        if !self.slots[at].pending.contains(&true) {
+        if self.slots[at].phase == Phase::Looking {
+            self.close(at);
+        } else if !self.slots[at].pending.contains(&true) {
             self.ending(at);
         }
     }
@@ -610,12 +619,12 @@ impl<'a> Worker<'a> {
     }
 
     fn record(&mut self, at: usize, outcome: Outcome) {
-        let Slot { id, transfer, .. } = self.slots[at];
+        let Slot { id, transfer, errors, doomed, .. } = self.slots[at];
         let ended_ms = self.orders.began.elapsed().as_millis() as u32;
         if outcome == Outcome::Committed {
             self.committed.push(id);
         }
-        self.told.done.push(Done { id, transfer, outcome, ended_ms });
+        self.told.done.push(Done { id, transfer, outcome, ended_ms, errors, doomed, freed: self.gone });
     }
 
     fn close(&mut self, at: usize) {
