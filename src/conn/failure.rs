@@ -70,7 +70,10 @@ impl<T: Copy> Connection<T> {
             Confirmed::ReadBy(id) => Some(id),
             Confirmed::Words(_) => None,
         };
-        let mut nodes = self.work.iter().filter(|work| id.is_none_or(|id| work.node.id == id));
+        // A node without a link to this client sends the row through the coordinator's node.
+        let coordinator = self.work[self.transactions[query.transaction].node].node.id;
+        let on_its_way = |node: NodeId| id.is_none_or(|id| node == id || node == coordinator);
+        let mut nodes = self.work.iter().filter(|work| on_its_way(work.node.id));
         if nodes.any(|work| work.lost_at > query.losses) && !query.is_answered() {
             let committed = self.transactions[query.transaction].committed;
             query.error = if id.is_none() && committed { ndb::COMMITTED_ROWS_LOST } else { ndb::READ_LOST };
