@@ -21,7 +21,8 @@
  * Errors. Functions return 0 for success, positive codes of the data nodes (626: no such row; 630:
  * the row exists; 266: lock time-out; 4012: outcome unknown), or negative codes of the library,
  * IC_ERROR_*, which are permanent once given. What to do: ic_error_is_temporary (retry the whole
- * transaction after a pause), ic_error_is_unknown_result (find out first), ic_error_class.
+ * transaction after a pause), ic_error_is_unknown_result (find out first), ic_error_class, ic_error_advice;
+ * ic_retry_next decides and paces; ic_apid_query_explain tells all that is known in a line.
  * Errors of operations are on their query and transaction, not on the calls that send and poll.
  *
  * Structs. Argument structs begin with their size and have an init function; a program built
@@ -366,6 +367,21 @@
 #define IC_ERROR_CLASS_NOT_IMPLEMENTED 17
 
 /**
+ * Give the transaction up: the error is permanent, or attempts or time are spent.
+ */
+#define IC_RETRY_STOP 0
+
+/**
+ * Run the whole transaction again after the pause.
+ */
+#define IC_RETRY_AGAIN 1
+
+/**
+ * Nobody knows whether it was committed: after the pause, find out; run it again only if it was not.
+ */
+#define IC_RETRY_FIND_OUT 2
+
+/**
  * 8 bits, signed.
  */
 #define IC_TYPE_TINYINT 1
@@ -571,6 +587,58 @@ typedef struct IC_TABLE_DEF IC_TABLE_DEF;
  * Names of tables, as they were when they were listed.
  */
 typedef struct IC_TABLE_LIST IC_TABLE_LIST;
+
+/**
+ * A query's handle: 0 is none; stale once the query is freed.
+ */
+typedef uint64_t IC_QUERY_ID;
+
+/**
+ * A transaction's handle: 0 is none; stale once the transaction is closed.
+ */
+typedef uint64_t IC_TRANS_ID;
+
+/**
+ * The attempts of one transaction: limits, which the caller may change after ic_retry_init, and the state.
+ */
+typedef struct IC_RETRY {
+  /**
+   * Size of the struct in bytes, as the caller knows it.
+   */
+  size_t size;
+  /**
+   * Milliseconds: the first pause is half of this up to this, and each further one is twice as long.
+   */
+  uint32_t first_ms;
+  /**
+   * Milliseconds: no pause is longer.
+   */
+  uint32_t longest_ms;
+  /**
+   * Attempts at most, the first one among them; 0: no limit.
+   */
+  uint32_t attempts;
+  /**
+   * Milliseconds at most from the first failure on, pauses included; 0: no limit.
+   */
+  uint32_t limit_ms;
+  /**
+   * Attempts that have failed.
+   */
+  uint32_t failed;
+  /**
+   * Zero.
+   */
+  uint32_t reserved;
+  /**
+   * State of the random numbers.
+   */
+  uint64_t random;
+  /**
+   * When the first attempt failed, by a clock of the library; 0: none has.
+   */
+  uint64_t began;
+} IC_RETRY;
 
 /**
  * How to connect.
@@ -906,6 +974,68 @@ bool ic_error_is_unknown_result(int32_t code);
  * Any thread; never blocks.
  */
 int32_t ic_error_class(int32_t code);
+
+/**
+ * What to do about an error code, in one sentence. A constant: never freed, never NULL, also for codes that are
+ * unknown.
+ * Threads: any; blocks never.
+ */
+const char *ic_error_advice(int32_t code);
+
+/**
+ * An error code in a line for a person: number, class and meaning.
+ * buffer: NULL, or receives as much of the line as fits in size bytes, with a NUL. size: bytes of buffer.
+ * Threads: any; blocks never.
+ * Returns the line's length without the NUL, which can be size or more: then it was cut.
+ */
+int32_t ic_error_explain(int32_t code,
+                         char *buffer,
+                         size_t size);
+
+/**
+ * The last completion of a query in a line for a person: error, class, meaning; how far it had come (define, send,
+ * execute, commit, rollback); the coordinator's node and host; table; whether its transaction was, was not, or may have
+ * been committed.
+ * conn: not NULL. buffer, size: as for ic_error_explain.
+ * Threads: the connection's, also in a callback; blocks never.
+ * Returns the line's length as ic_error_explain; -5 for a stale or foreign handle, -1, -2, -3 or -25.
+ */
+int32_t ic_apid_query_explain(struct IC_APID_CONNECTION *conn,
+                              IC_QUERY_ID query,
+                              char *buffer,
+                              size_t size);
+
+/**
+ * A transaction's error in a line for a person, as ic_apid_query_explain without the table.
+ * conn: not NULL. buffer, size: as for ic_error_explain.
+ * Threads: the connection's, also in a callback; blocks never.
+ * Returns the line's length as ic_error_explain; -6 for a stale or foreign handle, -1, -2, -3 or -25.
+ */
+int32_t ic_apid_transaction_explain(struct IC_APID_CONNECTION *conn,
+                                    IC_TRANS_ID trans,
+                                    char *buffer,
+                                    size_t size);
+
+/**
+ * Begins the attempts of a transaction: no failure yet, a first pause of 10 ms, none longer than 1000 ms, no limit of
+ * attempts, 30 s in all.
+ * retry: NULL does nothing. size: sizeof *retry.
+ * Threads: any; blocks never.
+ */
+void ic_retry_init(struct IC_RETRY *retry,
+                   size_t size);
+
+/**
+ * What to do after an attempt has failed. It does not wait itself. A code that says that an operation is still in flight
+ * (-27) is no failure yet: poll on.
+ * retry: not NULL, from ic_retry_init. code: the error of the transaction or of the query that made it fail.
+ * pause_ms: not NULL; receives how long to wait first, 0 with IC_RETRY_STOP.
+ * Threads: any, one at a time with the same struct; blocks never.
+ * Returns IC_RETRY_AGAIN, IC_RETRY_FIND_OUT or IC_RETRY_STOP; -1 for a NULL.
+ */
+int32_t ic_retry_next(struct IC_RETRY *retry,
+                      int32_t code,
+                      uint32_t *pause_ms);
 
 /**
  * Creates a cluster handle, which is not connected yet.

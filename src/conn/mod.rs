@@ -14,6 +14,7 @@
 
 mod deadline;
 mod failure;
+pub mod explain;
 pub mod multi_read;
 pub mod query;
 mod reply;

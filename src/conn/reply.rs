@@ -302,6 +302,7 @@ impl<T: Copy> Connection<T> {
         transaction.error = error;
         transaction.committed = committed;
         if !committed {
+            self.transactions[at].failure = self.transaction_failure(at);
             self.fail_all(at, if error == 0 { ndb::ROLLED_BACK } else { error });
         } else {
             self.end_batch(at);
@@ -361,10 +362,13 @@ impl<T: Copy> Connection<T> {
     /// A query is complete: it leaves its transaction, and waits for its callback or on the executed list.
     #[inline]
     pub(super) fn complete(&mut self, q: u32) {
+        if self.queries[q].error != 0 {
+            self.failed(q);
+        }
         let query = &mut self.queries[q];
         query.state = State::Complete;
         let (at, previous, next) = (query.transaction, query.previous, query.next);
-        let (callback, multi_read, failed) = (query.callback, query.multi_read, query.error);
+        let (callback, multi_read) = (query.callback, query.multi_read);
         match previous {
             NONE => {
                 self.transactions[at].first = next;
@@ -386,9 +390,6 @@ impl<T: Copy> Connection<T> {
             self.rows_due = 0;
         }
         self.statistics.completed += 1;
-        if failed != 0 {
-            self.failed(failed);
-        }
         if multi_read != NONE {
             return self.gathered(q);
         }
@@ -401,9 +402,10 @@ impl<T: Copy> Connection<T> {
     }
 
     #[cold]
-    fn failed(&mut self, error: i32) {
+    fn failed(&mut self, q: u32) {
         self.statistics.failed += 1;
-        if class(error) == Class::Schema {
+        self.queries[q].failure = self.query_failure(q);
+        if class(self.queries[q].error) == Class::Schema {
             self.cluster.schema_news.fetch_add(1, Ordering::AcqRel);
         }
     }
