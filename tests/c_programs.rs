@@ -145,7 +145,7 @@ fn embedded() {
 
 #[test]
 fn examples_compile() {
-    for name in ["hello", "pipeline", "epoll"] {
+    for name in ["hello", "pipeline", "epoll", "retry"] {
         compiles(&format!("examples/c/{name}.c"), "c99");
     }
 }
@@ -206,6 +206,7 @@ on_a_cluster! {
     threads: |nodes| run("threads", &[nodes]);
     epoll_example: |nodes| epoll(&[nodes]);
     pipeline_example: |nodes| pipeline(&["--connectstring", nodes]);
+    retry_example: |nodes| drop(retry(&[nodes]));
 }
 
 fn hello(args: &[&str]) {
@@ -252,12 +253,22 @@ fn threads_on_four_nodes() {
     run("threads", &[&nodes.connectstring()]);
 }
 
+fn retry(args: &[&str]) -> String {
+    let said = run_source("examples/c/retry.c", "c99", args);
+    assert!(said.contains("no money came or went"), "{said}");
+    said
+}
+
 /// Without a connectstring, examples start nodes of their own and say so.
 #[test]
 fn examples_of_their_own() {
     hello(&[]);
     epoll(&[]);
     pipeline(&[]);
+    let said = retry(&[]);
+    for outcome in ["found out: it was committed", "found out: it was not committed", "step commit, node "] {
+        assert!(said.contains(outcome), "{said}");
+    }
 }
 
 /// The functions that the header declares: what stands before a parenthesis outside comments.
