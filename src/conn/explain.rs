@@ -63,6 +63,7 @@ impl<T: Copy> Connection<T> {
         let unsent = transaction.epoch == self.work[transaction.node].epoch;
         let step = match transaction.phase {
             Phase::RollingBack => Step::Rollback,
+            Phase::TakingOver => Step::Commit,
             _ if !transaction.started => Step::Define,
             _ if unsent => Step::Send,
             Phase::Committing | Phase::ExecutingCommit => Step::Commit,

@@ -13,8 +13,8 @@
 //! - [`query`], [`transaction`], `slots`, [`row`]: the parts.
 
 mod deadline;
-mod failure;
 pub mod explain;
+mod failure;
 pub mod multi_read;
 pub mod query;
 mod reply;

@@ -174,6 +174,12 @@ impl Connection {
         answer(unsafe { ic_apid_conn_free(self.0) })
     }
 
+    /// How long what is sent may go without a reply.
+    pub fn set_deadline(self, ms: u32) -> Result<(), i32> {
+        // SAFETY: it lives, and is used by one thread.
+        answer(unsafe { ic_apid_conn_set_deadline(self.0, ms) })
+    }
+
     /// Sends what is defined.
     pub fn send(self, force: bool) -> Result<(), i32> {
         // SAFETY: it lives, and is used by one thread.

@@ -60,9 +60,9 @@ struct Arguments {
     /// Transactions a second that each thread starts
     #[arg(long, default_value_t = 1000)]
     rate: u64,
-    /// Milliseconds that an operation may take; without it the longest is only told
+    /// Milliseconds that an operation may take [default: 2000 on embedded data nodes, 8000 on real ones]
     #[arg(long)]
-    deadline_ms: Option<u64>,
+    deadline_ms: Option<u32>,
     /// Print what would go wrong when, and end
     #[arg(long)]
     print_schedule: bool,
@@ -118,7 +118,7 @@ fn torment(arguments: &Arguments, due: &[Due]) -> Result<usize, String> {
         rate: arguments.rate,
         began: Instant::now(),
         stop: &stop,
-        deadline: arguments.deadline_ms.map(Duration::from_millis),
+        deadline_ms: arguments.deadline_ms.unwrap_or(if plan.real { 8000 } else { 2000 }),
     };
     let mut violations = Vec::new();
     let mut faults = BTreeMap::new();
