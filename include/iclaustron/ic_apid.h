@@ -276,6 +276,11 @@
 #define IC_ERROR_TOO_LARGE -29
 
 /**
+ * No reply by the deadline: the transaction is rolled back, retry it.
+ */
+#define IC_ERROR_DEADLINE -30
+
+/**
  * Success.
  */
 #define IC_ERROR_CLASS_NONE 0
