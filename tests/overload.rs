@@ -1,5 +1,4 @@
 //! What data nodes refuse when something runs out: ordinary temporary errors, and the load goes on afterwards.
-#![cfg(feature = "embedded")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
