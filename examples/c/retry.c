@@ -201,16 +201,6 @@ static int32_t attempt(uint32_t from, uint32_t to, uint64_t amount, uint32_t mar
   return finish(trans, error);
 }
 
-/* Once the table's definition is not of this cluster any more: after all data nodes were lost. */
-static bool open_again(int32_t code)
-{
-  if (code != 241)
-    return false;
-  close_table();
-  open_table();
-  return true;
-}
-
 /* Whether the marker's transaction was committed: a read that waits for the row's lock sees the outcome. */
 static bool find_out(uint32_t marker)
 {
@@ -227,8 +217,6 @@ static bool find_out(uint32_t marker)
     code = ic_apid_conn_read_key_sync(conn, queries[MARKER], &args, WAIT_MS);
     if (code == 0 || code == 626)
       return code == 0;
-    if (open_again(code))
-      continue;
     /* A read is done again in any case: nothing of it can be done twice. */
     if (ic_retry_next(&retry, code, &pause) == IC_RETRY_STOP)
       ex_fail("looking for the marker", code);
@@ -240,14 +228,14 @@ static bool find_out(uint32_t marker)
 static int32_t transfer(uint32_t from, uint32_t to, uint64_t amount, uint32_t marker)
 {
   IC_RETRY retry;
-  uint32_t pause = 0;
+  uint32_t pause;
   int32_t code;
 
   ic_retry_init(&retry, sizeof retry);
   while ((code = attempt(from, to, amount, marker)) != 0) {
     int32_t decision = ic_retry_next(&retry, code, &pause);
 
-    if (decision == IC_RETRY_STOP && !open_again(code)) {
+    if (decision == IC_RETRY_STOP) {
       printf("  stopped: %s\n", ic_error_advice(code));
       met.permanent++;
       return code;
