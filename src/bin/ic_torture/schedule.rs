@@ -119,6 +119,8 @@ pub fn schedule(plan: &Plan) -> Vec<Due> {
         let action = if plan.real { real(&mut random, node) } else { embedded(&mut random, node, plan) };
         match action {
             Action::Kill(_) if down.is_some() || now < killable => {}
+            // The last one of a group that says nothing is taken for dead, and ends itself.
+            Action::Pause(..) if plan.real && (down.is_some() || now < killable) => {}
             Action::Kill(_) => {
                 let time = if plan.real { 500 + random.below(4000) } else { 50 + random.below(1500) };
                 down = Some((node, now + time));
