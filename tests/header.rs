@@ -7,7 +7,18 @@ fn generated() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).expect("cbindgen.toml");
     let mut builder = cbindgen::Builder::new().with_config(config);
-    for file in ["args", "errors", "explain", "retry", "global", "table", "record", "connection", "multi_read", "embedded"] {
+    for file in [
+        "args",
+        "errors",
+        "explain",
+        "retry",
+        "global",
+        "table",
+        "record",
+        "connection",
+        "multi_read",
+        "embedded",
+    ] {
         builder = builder.with_src(root.join(format!("src/capi/{file}.rs")));
     }
     let mut text = Vec::new();

@@ -562,6 +562,41 @@
 #define IC_TRANS_STATE_ENDED 4
 
 /**
+ * Every key's row, or that it is missing. The default.
+ */
+#define IC_MULTI_READ_GATHER 1
+
+/**
+ * Which keys there are, and how many; no columns are read.
+ */
+#define IC_MULTI_READ_EXISTS 2
+
+/**
+ * Keys in one multi-key read at most.
+ */
+#define IC_MULTI_READ_MAX_KEYS 16384
+
+/**
+ * The key is not known yet.
+ */
+#define IC_KEY_STATE_PENDING 0
+
+/**
+ * There is such a row.
+ */
+#define IC_KEY_STATE_FOUND 1
+
+/**
+ * There is no such row.
+ */
+#define IC_KEY_STATE_MISSING 2
+
+/**
+ * The key could not be read: it may be there or not.
+ */
+#define IC_KEY_STATE_FAILED 3
+
+/**
  * A user thread's connection: used by one thread at a time.
  */
 typedef struct IC_APID_CONNECTION IC_APID_CONNECTION;
@@ -678,6 +713,11 @@ typedef struct IC_CONNECT_ARGS {
    * Milliseconds to wait for the other data nodes once one is usable.
    */
   uint32_t grace_ms;
+  /**
+   * Milliseconds that an operation may go without a reply, see ic_apid_conn_set_deadline. 0: by the cluster's
+   * configuration.
+   */
+  uint32_t deadline_ms;
 } IC_CONNECT_ARGS;
 
 /**
@@ -839,16 +879,6 @@ typedef struct IC_STATISTICS {
 } IC_STATISTICS;
 
 /**
- * A query's handle: 0 is none; stale once the query is freed.
- */
-typedef uint64_t IC_QUERY_ID;
-
-/**
- * A transaction's handle: 0 is none; stale once the transaction is closed.
- */
-typedef uint64_t IC_TRANS_ID;
-
-/**
  * Called when a query is complete: inside ic_apid_conn_poll or ic_apid_conn_flush or while the connection is
  * freed, on the calling thread, once per definition. It may read the query's error and rows, define queries (this one
  * too), start, commit, roll back and close transactions, and send. In it a poll does nothing, a flush only
@@ -908,6 +938,45 @@ typedef struct IC_READ_KEY_ARGS {
    */
   void *user_ref;
 } IC_READ_KEY_ARGS;
+
+/**
+ * Called when a multi-key read is complete, by the rules of IC_QUERY_CALLBACK. Its queries are idle and may be defined
+ * anew. When it returns the multi-key read is closed.
+ */
+typedef void (*IC_MULTI_READ_CALLBACK)(struct IC_APID_CONNECTION *conn,
+                                       uint64_t multi_read,
+                                       void *user_ref);
+
+/**
+ * What a multi-key read wants to know and what becomes of its completion.
+ */
+typedef struct IC_MULTI_READ_ARGS {
+  /**
+   * Size of the struct in bytes, as the caller knows it.
+   */
+  size_t size;
+  /**
+   * One of IC_MULTI_READ_*.
+   */
+  int32_t kind;
+  /**
+   * Milliseconds that it may go without a reply; 0: the connection's deadline.
+   */
+  uint32_t deadline_ms;
+  /**
+   * Called at completion; NULL: it goes to the list of executed multi-key reads.
+   */
+  IC_MULTI_READ_CALLBACK callback;
+  /**
+   * Given back with the completion; never looked at.
+   */
+  void *user_ref;
+} IC_MULTI_READ_ARGS;
+
+/**
+ * A multi-key read's handle: 0 is none; stale once it is closed.
+ */
+typedef uint64_t IC_MULTI_READ_ID;
 
 /**
  * How embedded data nodes are started.
@@ -1368,6 +1437,29 @@ int32_t ic_apid_conn_set_poll_min(struct IC_APID_CONNECTION *conn,
                                   uint32_t completions);
 
 /**
+ * How long what the connection sends from now on may go without a reply. At its deadline a transaction without a sent commit
+ * is rolled back and ends with -30; one with writes whose commit was sent ends with 4012, for it may have been
+ * committed. Both happen in a poll or a flush, which ends its wait for it. Other operations go on. Transactions that are
+ * started already keep their limits.
+ * conn: not NULL. milliseconds: from the send; 0: the deadline_ms of the connect arguments, whose own default is long enough
+ * for the cluster to deal with a node that fails.
+ * Threads: the connection's, also in a callback; blocks never.
+ * Returns 0, -1, -2, -3 or -25.
+ */
+int32_t ic_apid_conn_set_deadline(struct IC_APID_CONNECTION *conn,
+                                  uint32_t milliseconds);
+
+/**
+ * The same for one transaction, from its next send on.
+ * conn: not NULL. milliseconds: from the send; 0: the connection's.
+ * Threads: the connection's, also in a callback; blocks never.
+ * Returns 0; -6 for a stale or foreign handle, -1, -2, -3 or -25.
+ */
+int32_t ic_apid_transaction_set_deadline(struct IC_APID_CONNECTION *conn,
+                                         IC_TRANS_ID trans,
+                                         uint32_t milliseconds);
+
+/**
  * A descriptor for event loops (poll, epoll, libuv): readable while there is something for ic_apid_conn_poll to
  * take. That is: replies, queries that have completed without one (those of a transaction that was rolled back), news of
  * a lost data node, a disconnect. It stays readable until a poll, also one with wait_ms 0, has taken all; then it
@@ -1588,6 +1680,110 @@ int32_t ic_apid_conn_read_key_sync(struct IC_APID_CONNECTION *conn,
                                    IC_QUERY_ID query,
                                    const struct IC_READ_KEY_ARGS *args,
                                    uint32_t wait_ms);
+
+/**
+ * Sets arguments to their defaults: gather, no callback.
+ * args: NULL does nothing. size: sizeof *args.
+ * Threads: any; blocks never.
+ */
+void ic_multi_read_args_init(struct IC_MULTI_READ_ARGS *args, size_t size);
+
+/**
+ * Reads many keys; completes once. Each query's key row names a key; the queries may be of several tables. The keys are
+ * split by the data nodes that own them, each part goes out with the next send in its place among all else that the
+ * connection has defined, and the parts are folded into one completion. Each row is a committed row, as of a read of
+ * IC_READ_KIND_COMMITTED; nothing is promised across rows, and a write of this connection that has not completed may or
+ * may not be seen. Until it completes and is taken, the queries are in use.
+ * conn: not NULL. queries: not NULL, count handles of idle queries, each once; the keys in them may be equal. count: 1 to
+ * IC_MULTI_READ_MAX_KEYS. args: NULL for all defaults. multi_read: not NULL; receives the handle, to be closed with
+ * ic_apid_multi_read_close once it is complete, or by the end of its callback.
+ * Threads: the connection's, also in a callback; blocks never.
+ * Returns 0; -7 if a query is in use or is named twice; -5 for a stale or foreign handle; -21 or -22 if too much is in
+ * flight or waits to be sent, -28 if no data node can take work: temporary; 241 if a table is not what it was when it was
+ * opened; -12 for a NULL in a key, -11; -1, -2, -3, -14 or -25. After an error nothing was done.
+ */
+int32_t ic_apid_conn_multi_read(struct IC_APID_CONNECTION *conn,
+                                const IC_QUERY_ID *queries,
+                                uint32_t count,
+                                const struct IC_MULTI_READ_ARGS *args,
+                                IC_MULTI_READ_ID *multi_read);
+
+/**
+ * The same without queries of the caller's: a row of the key record per key, one after the other, and a row of the
+ * attribute record per result.
+ * conn, table, key: not NULL; key must hold all columns of the primary key. attr: the columns that are read; NULL for none.
+ * Both must be records of the table. keys: not NULL, count rows of key; copied. rows: count rows of attr, which must stay
+ * valid until the read is complete and taken: rows of keys that were found are written when its callback is about to run,
+ * or when it is taken off the executed list, the others are left alone; may be NULL. The rest as ic_apid_conn_multi_read.
+ */
+int32_t ic_apid_conn_multi_read_rows(struct IC_APID_CONNECTION *conn,
+                                     struct IC_TABLE_DEF *table,
+                                     struct IC_RECORD *key,
+                                     struct IC_RECORD *attr,
+                                     const uint8_t *keys,
+                                     uint8_t *rows,
+                                     uint32_t count,
+                                     const struct IC_MULTI_READ_ARGS *args,
+                                     IC_MULTI_READ_ID *multi_read);
+
+/**
+ * Takes the oldest complete multi-key read off the list of executed ones. Its queries are idle.
+ * conn, multi_read: not NULL; multi_read receives the handle, which is to be closed.
+ * Threads: the connection's; blocks never.
+ * Returns true; false when the list is empty or the connection cannot be used.
+ */
+bool ic_apid_conn_get_next_executed_multi_read(struct IC_APID_CONNECTION *conn,
+                                               IC_MULTI_READ_ID *multi_read);
+
+/**
+ * The error of a multi-key read as a whole: that of the first key that could not be read. A missing row is no error.
+ * Threads: the connection's; blocks never.
+ * Returns that error, 0 for none; -27 while it is out; -5 for a stale or foreign handle, -1, -2, -3 or -25.
+ */
+int32_t ic_apid_multi_read_error(struct IC_APID_CONNECTION *conn,
+                                 IC_MULTI_READ_ID multi_read);
+
+/**
+ * How many of its keys were found so far; a key that was asked for twice counts twice.
+ * Threads: the connection's; blocks never.
+ * Returns the number; 0 for a stale or foreign handle, or if the connection cannot be used.
+ */
+uint32_t ic_apid_multi_read_found(struct IC_APID_CONNECTION *conn, IC_MULTI_READ_ID multi_read);
+
+/**
+ * What became of one of its keys. A key of a node that failed is never said to be missing.
+ * index: the key's place in the call, from 0.
+ * Threads: the connection's; blocks never.
+ * Returns one of IC_KEY_STATE_*; -1 for an index out of range; -5 for a stale or foreign handle, -2, -3 or -25.
+ */
+int32_t ic_apid_multi_read_key_state(struct IC_APID_CONNECTION *conn,
+                                     IC_MULTI_READ_ID multi_read,
+                                     uint32_t index);
+
+/**
+ * The error of one of its keys.
+ * index: the key's place in the call, from 0.
+ * Threads: the connection's; blocks never.
+ * Returns 0 for a key that was found, 626 for one that is missing, else why it could not be read; -27 while that is not known;
+ * -1 for an index out of range; -5 for a stale or foreign handle, -2, -3 or -25.
+ */
+int32_t ic_apid_multi_read_key_error(struct IC_APID_CONNECTION *conn,
+                                     IC_MULTI_READ_ID multi_read,
+                                     uint32_t index);
+
+/**
+ * What the call that started it gave as user_ref.
+ * Threads: the connection's; blocks never.
+ * Returns it; NULL for a stale or foreign handle, or if the connection cannot be used.
+ */
+void *ic_apid_multi_read_user_ref(struct IC_APID_CONNECTION *conn, IC_MULTI_READ_ID multi_read);
+
+/**
+ * Gives up a complete multi-key read and what is known of its keys.
+ * Threads: the connection's; blocks never.
+ * Returns 0; -7 while it is out; -5 for a stale or foreign handle, -1, -2, -3 or -25.
+ */
+int32_t ic_apid_multi_read_close(struct IC_APID_CONNECTION *conn, IC_MULTI_READ_ID multi_read);
 
 /**
  * Sets start arguments to their defaults: 2 data nodes, 2 replicas, seed 0, any port, 1200 ms for a lock.
