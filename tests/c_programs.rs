@@ -7,11 +7,13 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use iclaustron::cluster::Cluster;
 use iclaustron::dict::client::Client;
@@ -70,6 +72,18 @@ fn run_with(source: &str, standard: &str, flags: &[&str], args: &[&str]) -> Stri
     command.arg("-I").arg(root().join("include")).arg("-o").arg(&program).arg(root().join(source));
     must(command.arg(library()).args(flags).arg(format!("-Wl,-rpath,{}", dir.path().display())));
     must(Command::new(program).args(args).env_remove("NDB_CONNECTSTRING"))
+}
+
+/// Compiles a program that loads the library itself, and runs it with the library's path before the other arguments.
+fn run_loading(source: &str, args: &[&str]) {
+    let dir = tempfile::tempdir().expect("a directory for the program");
+    let program = dir.path().join("program");
+    let mut command = compiler("CC", "cc");
+    // A pointer to a function is made of one to data, which POSIX allows and pedants do not.
+    command.args(["-g", "-pthread", "-std=gnu11", "-Wall", "-Wextra", "-Werror"]);
+    command.arg("-I").arg(root().join("include")).arg("-o").arg(&program).arg(root().join(source));
+    must(command.args(["-ldl"]));
+    must(Command::new(program).arg(library()).args(args));
 }
 
 /// Builds a C test and runs it.
@@ -143,9 +157,51 @@ fn embedded() {
     run("embedded", &[]);
 }
 
+/// Embedded nodes in a process of their own, which ends with this value.
+struct NodeProcess(Child);
+
+impl NodeProcess {
+    fn start() -> (Self, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ic_node"));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("ic_node");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("its output"))
+            .read_line(&mut line)
+            .expect("a connectstring");
+        (NodeProcess(child), line.trim().to_owned())
+    }
+}
+
+impl Drop for NodeProcess {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn stop() {
+    let (process, nodes) = NodeProcess::start();
+    run("stop", &[&nodes, &process.0.id().to_string()]);
+}
+
+#[test]
+fn unload() {
+    let nodes = embedded_nodes();
+    run_loading("tests/c/unload.c", &[&nodes.connectstring()]);
+}
+
+/// On nodes that give a client's node id out again at once.
+#[test]
+fn again() {
+    let options = embedded::Options { quarantine: Duration::ZERO, ..embedded::Options::default() };
+    let nodes = EmbeddedCluster::start(options).expect("embedded nodes");
+    run("again", &[&nodes.connectstring()]);
+}
+
 #[test]
 fn examples_compile() {
-    for name in ["hello", "pipeline", "epoll"] {
+    for name in ["hello", "pipeline", "epoll", "retry"] {
         compiles(&format!("examples/c/{name}.c"), "c99");
     }
 }
@@ -207,6 +263,7 @@ on_a_cluster! {
     threads: |nodes| run("threads", &[nodes]);
     epoll_example: |nodes| epoll(&[nodes]);
     pipeline_example: |nodes| pipeline(&["--connectstring", nodes]);
+    retry_example: |nodes| drop(retry(&[nodes]));
 }
 
 fn hello(args: &[&str]) {
@@ -253,12 +310,22 @@ fn threads_on_four_nodes() {
     run("threads", &[&nodes.connectstring()]);
 }
 
+fn retry(args: &[&str]) -> String {
+    let said = run_source("examples/c/retry.c", "c99", args);
+    assert!(said.contains("no money came or went"), "{said}");
+    said
+}
+
 /// Without a connectstring, examples start nodes of their own and say so.
 #[test]
 fn examples_of_their_own() {
     hello(&[]);
     epoll(&[]);
     pipeline(&[]);
+    let said = retry(&[]);
+    for outcome in ["found out: it was committed", "found out: it was not committed", "step commit, node "] {
+        assert!(said.contains(outcome), "{said}");
+    }
 }
 
 /// The functions that the header declares: what stands before a parenthesis outside comments.

@@ -10,6 +10,8 @@ fn generated() -> String {
     let files = [
         "args",
         "errors",
+        "explain",
+        "retry",
         "global",
         "table",
         "record",

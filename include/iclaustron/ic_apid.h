@@ -11,7 +11,8 @@
  *
  * Threads. A connection is used by one thread at a time; a second one inside it is an error (on
  * calls that only define, at best effort). Cluster handles, tables and records are shared by all
- * threads. No thread of the library ever runs code of the program.
+ * threads. No thread of the library ever runs code of the program, but for a log callback that it asked
+ * for (ic_set_log).
  *
  * Ownership. What a create or open call gives is freed by the matching free or close call. Outputs
  * are written on success only. Handles of queries and transactions (64 bits, 0 is none) are checked:
@@ -21,7 +22,8 @@
  * Errors. Functions return 0 for success, positive codes of the data nodes (626: no such row; 630:
  * the row exists; 266: lock time-out; 4012: outcome unknown), or negative codes of the library,
  * IC_ERROR_*, which are permanent once given. What to do: ic_error_is_temporary (retry the whole
- * transaction after a pause), ic_error_is_unknown_result (find out first), ic_error_class.
+ * transaction after a pause), ic_error_is_unknown_result (find out first), ic_error_class, ic_error_advice;
+ * ic_retry_next decides and paces; ic_apid_query_explain tells all that is known in a line.
  * Errors of operations are on their query and transaction, not on the calls that send and poll.
  *
  * Structs. Argument structs begin with their size and have an init function; a program built
@@ -371,6 +373,21 @@
 #define IC_ERROR_CLASS_NOT_IMPLEMENTED 17
 
 /**
+ * Give the transaction up: the error is permanent, or attempts or time are spent.
+ */
+#define IC_RETRY_STOP 0
+
+/**
+ * Run the whole transaction again after the pause.
+ */
+#define IC_RETRY_AGAIN 1
+
+/**
+ * Nobody knows whether it was committed: after the pause, find out; run it again only if it was not.
+ */
+#define IC_RETRY_FIND_OUT 2
+
+/**
  * 8 bits, signed.
  */
 #define IC_TYPE_TINYINT 1
@@ -581,6 +598,71 @@
 #define IC_KEY_STATE_FAILED 3
 
 /**
+ * Reads, in operations of IC_STATS.
+ */
+#define IC_STATS_READ 0
+
+/**
+ * Inserts.
+ */
+#define IC_STATS_INSERT 1
+
+/**
+ * Updates.
+ */
+#define IC_STATS_UPDATE 2
+
+/**
+ * Writes that insert or update.
+ */
+#define IC_STATS_WRITE 3
+
+/**
+ * Deletes.
+ */
+#define IC_STATS_DELETE 4
+
+/**
+ * Places for kinds; those from 5 on are for later, and zero.
+ */
+#define IC_STATS_KINDS 8
+
+/**
+ * A table that a person reads.
+ */
+#define IC_STATS_FORMAT_TEXT 1
+
+/**
+ * Prometheus' text exposition format, version 0.0.4.
+ */
+#define IC_STATS_FORMAT_PROMETHEUS 2
+
+/**
+ * No log.
+ */
+#define IC_LOG_NONE 0
+
+/**
+ * Something broke: damage on the way, a node that cannot be used, a thread that has died.
+ */
+#define IC_LOG_ERROR 1
+
+/**
+ * Something was lost, or is tried again: links, failed nodes, node ids that were not given.
+ */
+#define IC_LOG_WARNING 2
+
+/**
+ * A state has changed: connects, registrations, node states.
+ */
+#define IC_LOG_INFO 3
+
+/**
+ * Each step.
+ */
+#define IC_LOG_DEBUG 4
+
+/**
  * A user thread's connection: used by one thread at a time.
  */
 typedef struct IC_APID_CONNECTION IC_APID_CONNECTION;
@@ -611,6 +693,58 @@ typedef struct IC_TABLE_DEF IC_TABLE_DEF;
  * Names of tables, as they were when they were listed.
  */
 typedef struct IC_TABLE_LIST IC_TABLE_LIST;
+
+/**
+ * A query's handle: 0 is none; stale once the query is freed.
+ */
+typedef uint64_t IC_QUERY_ID;
+
+/**
+ * A transaction's handle: 0 is none; stale once the transaction is closed.
+ */
+typedef uint64_t IC_TRANS_ID;
+
+/**
+ * The attempts of one transaction: limits, which the caller may change after ic_retry_init, and the state.
+ */
+typedef struct IC_RETRY {
+  /**
+   * Size of the struct in bytes, as the caller knows it.
+   */
+  size_t size;
+  /**
+   * Milliseconds: the first pause is half of this up to this, and each further one is twice as long.
+   */
+  uint32_t first_ms;
+  /**
+   * Milliseconds: no pause is longer.
+   */
+  uint32_t longest_ms;
+  /**
+   * Attempts at most, the first one among them; 0: no limit.
+   */
+  uint32_t attempts;
+  /**
+   * Milliseconds at most from the first failure on, pauses included; 0: no limit.
+   */
+  uint32_t limit_ms;
+  /**
+   * Attempts that have failed.
+   */
+  uint32_t failed;
+  /**
+   * Zero.
+   */
+  uint32_t reserved;
+  /**
+   * State of the random numbers.
+   */
+  uint64_t random;
+  /**
+   * When the first attempt failed, by a clock of the library; 0: none has.
+   */
+  uint64_t began;
+} IC_RETRY;
 
 /**
  * How to connect.
@@ -650,6 +784,16 @@ typedef struct IC_CONNECT_ARGS {
    * configuration.
    */
   uint32_t deadline_ms;
+  /**
+   * Bytes that may wait for a data node, in a connection and on the node's link together, before the connection's
+   * next definition for it is refused with -22: 65536 to 1073741824.
+   */
+  uint32_t max_waiting;
+  /**
+   * Operations of a connection that may be in flight before its next definition is refused with -21: 1 to 1048576.
+   * See ic_apid_conn_set_max_in_flight.
+   */
+  uint32_t max_in_flight;
 } IC_CONNECT_ARGS;
 
 /**
@@ -757,70 +901,6 @@ typedef struct IC_RECORD_FIELD {
 } IC_RECORD_FIELD;
 
 /**
- * A transaction's handle: 0 is none; stale once the transaction is closed.
- */
-typedef uint64_t IC_TRANS_ID;
-
-/**
- * What a connection has done since it was created.
- */
-typedef struct IC_STATISTICS {
-  /**
-   * Size of the struct in bytes, as the caller knows it.
-   */
-  size_t size;
-  /**
-   * Operations defined.
-   */
-  uint64_t defined;
-  /**
-   * Operations completed.
-   */
-  uint64_t completed;
-  /**
-   * Completed operations with an error.
-   */
-  uint64_t failed;
-  /**
-   * Operations defined and not complete now.
-   */
-  uint64_t in_flight;
-  /**
-   * Sends that had something for a data node, counted per node.
-   */
-  uint64_t sends;
-  /**
-   * Those of them that were held for company.
-   */
-  uint64_t held;
-  /**
-   * Writes to sockets by this connection.
-   */
-  uint64_t writes;
-  /**
-   * Pages taken from receive threads.
-   */
-  uint64_t pages;
-  /**
-   * Signals taken.
-   */
-  uint64_t signals;
-  /**
-   * Replies that nothing waited for any more.
-   */
-  uint64_t late_replies;
-  /**
-   * How often the thread was woken in a poll.
-   */
-  uint64_t wakeups;
-} IC_STATISTICS;
-
-/**
- * A query's handle: 0 is none; stale once the query is freed.
- */
-typedef uint64_t IC_QUERY_ID;
-
-/**
  * Called when a query is complete: inside ic_apid_conn_poll or ic_apid_conn_flush or while the connection is
  * freed, on the calling thread, once per definition. It may read the query's error and rows, define queries (this one
  * too), start, commit, roll back and close transactions, and send. In it a poll does nothing, a flush only
@@ -921,6 +1001,211 @@ typedef struct IC_MULTI_READ_ARGS {
 typedef uint64_t IC_MULTI_READ_ID;
 
 /**
+ * How operations of one kind ended, and how long they took. Each that completed is counted once, under one outcome.
+ * Latencies are in nanoseconds, of all outcomes together: from the packing of the request to the poll that took what
+ * completed it. The clock is read once for all that is packed between two polls, and once for each poll that takes
+ * something, so the resolution is the time in which the caller defines what it sends at once. Percentiles and the
+ * maximum are up to an eighth too large (buckets), and 0 as long as nothing has completed.
+ */
+typedef struct IC_OPERATION_STATS {
+  /**
+   * Without an error.
+   */
+  uint64_t ok;
+  /**
+   * With an error for which ic_error_is_temporary is true.
+   */
+  uint64_t temporary;
+  /**
+   * With another error; a row that is not there (626) is one.
+   */
+  uint64_t permanent;
+  /**
+   * With an error for which ic_error_is_unknown_result is true.
+   */
+  uint64_t unknown;
+  /**
+   * The mean.
+   */
+  uint64_t mean_ns;
+  /**
+   * Half of them took at most so long.
+   */
+  uint64_t p50_ns;
+  /**
+   * 99 of 100.
+   */
+  uint64_t p99_ns;
+  /**
+   * 999 of 1000.
+   */
+  uint64_t p999_ns;
+  /**
+   * All of them.
+   */
+  uint64_t max_ns;
+} IC_OPERATION_STATS;
+
+/**
+ * What a connection has done since it was created, or all connections of a cluster handle, living and freed, since it
+ * was connected.
+ */
+typedef struct IC_STATS {
+  /**
+   * Size of the struct in bytes, as the caller knows it.
+   */
+  size_t size;
+  /**
+   * By kind: IC_STATS_READ and so on.
+   */
+  struct IC_OPERATION_STATS operations[IC_STATS_KINDS];
+  /**
+   * Operations defined.
+   */
+  uint64_t defined;
+  /**
+   * Operations completed.
+   */
+  uint64_t completed;
+  /**
+   * Completed operations with an error.
+   */
+  uint64_t failed;
+  /**
+   * Operations defined and not complete now.
+   */
+  uint64_t in_flight;
+  /**
+   * Definitions, and starts of transactions, refused with -21 or -22 because of a limit.
+   */
+  uint64_t refused;
+  /**
+   * Transactions committed, empty ones too.
+   */
+  uint64_t commits;
+  /**
+   * Transactions rolled back, by the caller or by a failure.
+   */
+  uint64_t rollbacks;
+  /**
+   * Transactions whose outcome is unknown.
+   */
+  uint64_t unknown;
+  /**
+   * Sends that had something for a data node, counted per node.
+   */
+  uint64_t sends;
+  /**
+   * Those of them that were held for company.
+   */
+  uint64_t held;
+  /**
+   * Held sends that another connection's send took along. Of a cluster handle only.
+   */
+  uint64_t held_joined;
+  /**
+   * Held sends that a forced send, or the same connection's next one, took along. Of a cluster handle only.
+   */
+  uint64_t held_forced;
+  /**
+   * Held sends that were written at their deadline. Of a cluster handle only.
+   */
+  uint64_t held_deadline;
+  /**
+   * Writes to sockets: of a connection, by its own thread; of a cluster handle, by all threads.
+   */
+  uint64_t writes;
+  /**
+   * Completed operations per thousand writes; 0 without a write.
+   */
+  uint64_t operations_per_1000_writes;
+  /**
+   * Bytes given to links; of a cluster handle, written to sockets.
+   */
+  uint64_t bytes_sent;
+  /**
+   * Bytes of the pages taken; of a cluster handle, read from sockets.
+   */
+  uint64_t bytes_received;
+  /**
+   * Times that a poll took something.
+   */
+  uint64_t rounds;
+  /**
+   * How often the thread was woken in a poll.
+   */
+  uint64_t wakeups;
+  /**
+   * Pages taken from receive threads.
+   */
+  uint64_t pages;
+  /**
+   * Signals taken.
+   */
+  uint64_t signals;
+  /**
+   * Replies that nothing waited for any more.
+   */
+  uint64_t late_replies;
+  /**
+   * Deadlines that expired.
+   */
+  uint64_t deadlines;
+  /**
+   * High-water mark: operations in flight in one connection, as its sends and polls found them.
+   */
+  uint64_t most_in_flight;
+  /**
+   * High-water mark: bytes that waited for one data node, in the connection and on the link.
+   */
+  uint64_t most_waiting;
+  /**
+   * High-water mark: pages that one poll found.
+   */
+  uint64_t most_pages;
+  /**
+   * High-water mark: coordinator records of one connection.
+   */
+  uint64_t most_records;
+  /**
+   * Connections that live; 1 of a connection.
+   */
+  uint64_t connections;
+  /**
+   * Multi-key reads whose keys had one owner: one transaction there.
+   */
+  uint64_t multikey_slotted;
+  /**
+   * Multi-key reads that were split: a transaction at each owner.
+   */
+  uint64_t multikey_fanout;
+  /**
+   * Multi-key reads with a key whose owner is not certain: one transaction at any data node.
+   */
+  uint64_t multikey_coordinator;
+  /**
+   * The parts that they were sent in.
+   */
+  uint64_t multikey_parts;
+  /**
+   * Multi-key reads of which a part had to wait for a coordinator record.
+   */
+  uint64_t multikey_deferred;
+  /**
+   * High-water mark: parts of one connection's multi-key reads that were out at once.
+   */
+  uint64_t most_multikey_parts;
+} IC_STATS;
+
+/**
+ * Called with each line of the log: its level, one of IC_LOG_*, and the text, without a line end, which is valid during
+ * the call only. It runs on whatever thread has something to say, threads of the library too, several at once perhaps;
+ * the library holds no lock meanwhile. It should return soon, for links wait for it, and must not call the library
+ * but for ic_set_log, nor leave by longjmp or an exception.
+ */
+typedef void (*IC_LOG_CALLBACK)(int32_t level, const char *text, void *user_ref);
+
+/**
  * How embedded data nodes are started.
  */
 typedef struct IC_EMBEDDED_ARGS {
@@ -992,6 +1277,68 @@ bool ic_error_is_unknown_result(int32_t code);
 int32_t ic_error_class(int32_t code);
 
 /**
+ * What to do about an error code, in one sentence. A constant: never freed, never NULL, also for codes that are
+ * unknown.
+ * Threads: any; blocks never.
+ */
+const char *ic_error_advice(int32_t code);
+
+/**
+ * An error code in a line for a person: number, class and meaning.
+ * buffer: NULL, or receives as much of the line as fits in size bytes, with a NUL. size: bytes of buffer.
+ * Threads: any; blocks never.
+ * Returns the line's length without the NUL, which can be size or more: then it was cut.
+ */
+int32_t ic_error_explain(int32_t code,
+                         char *buffer,
+                         size_t size);
+
+/**
+ * The last completion of a query in a line for a person: error, class, meaning; how far it had come (define, send,
+ * execute, commit, rollback); the coordinator's node and host; table; whether its transaction was, was not, or may have
+ * been committed.
+ * conn: not NULL. buffer, size: as for ic_error_explain.
+ * Threads: the connection's, also in a callback; blocks never.
+ * Returns the line's length as ic_error_explain; -5 for a stale or foreign handle, -1, -2, -3 or -25.
+ */
+int32_t ic_apid_query_explain(struct IC_APID_CONNECTION *conn,
+                              IC_QUERY_ID query,
+                              char *buffer,
+                              size_t size);
+
+/**
+ * A transaction's error in a line for a person, as ic_apid_query_explain without the table.
+ * conn: not NULL. buffer, size: as for ic_error_explain.
+ * Threads: the connection's, also in a callback; blocks never.
+ * Returns the line's length as ic_error_explain; -6 for a stale or foreign handle, -1, -2, -3 or -25.
+ */
+int32_t ic_apid_transaction_explain(struct IC_APID_CONNECTION *conn,
+                                    IC_TRANS_ID trans,
+                                    char *buffer,
+                                    size_t size);
+
+/**
+ * Begins the attempts of a transaction: no failure yet, a first pause of 10 ms, none longer than 1000 ms, no limit of
+ * attempts, 30 s in all.
+ * retry: NULL does nothing. size: sizeof *retry.
+ * Threads: any; blocks never.
+ */
+void ic_retry_init(struct IC_RETRY *retry,
+                   size_t size);
+
+/**
+ * What to do after an attempt has failed. It does not wait itself. A code that says that an operation is still in flight
+ * (-27) is no failure yet: poll on.
+ * retry: not NULL, from ic_retry_init. code: the error of the transaction or of the query that made it fail.
+ * pause_ms: not NULL; receives how long to wait first, 0 with IC_RETRY_STOP.
+ * Threads: any, one at a time with the same struct; blocks never.
+ * Returns IC_RETRY_AGAIN, IC_RETRY_FIND_OUT or IC_RETRY_STOP; -1 for a NULL.
+ */
+int32_t ic_retry_next(struct IC_RETRY *retry,
+                      int32_t code,
+                      uint32_t *pause_ms);
+
+/**
  * Creates a cluster handle, which is not connected yet.
  * glob: not NULL; receives the handle, to be freed with ic_apid_global_free.
  * Threads: any; blocks never.
@@ -1010,7 +1357,7 @@ int32_t ic_apid_global_free(struct IC_APID_GLOBAL *glob);
 
 /**
  * Sets connect arguments to their defaults: any node id, 1 receive thread, 30 s for a first data node and
- * then 3 s for the others.
+ * then 3 s for the others, 2 MiB that may wait for a node, 65536 operations of a connection in flight.
  * args: NULL does nothing. size: sizeof *args.
  * Threads: any; blocks never.
  */
@@ -1358,12 +1705,14 @@ int32_t ic_apid_transaction_set_deadline(struct IC_APID_CONNECTION *conn,
 int32_t ic_apid_conn_fd(struct IC_APID_CONNECTION *conn);
 
 /**
- * What the connection has done so far.
- * conn: not NULL. statistics: not NULL; its size field says how much of it is filled.
- * Threads: the connection's; blocks never.
+ * From now on a definition is refused with -21 while so many operations of the connection are in flight (defined and
+ * not complete), and a start of a transaction while twice as many are open.
+ * conn: not NULL. operations: 0 for max_in_flight of the connect arguments. What is in flight already stays so.
+ * Threads: the connection's, also in a callback; blocks never.
  * Returns 0, -1, -2, -3 or -25.
  */
-int32_t ic_apid_conn_statistics(struct IC_APID_CONNECTION *conn, struct IC_STATISTICS *statistics);
+int32_t ic_apid_conn_set_max_in_flight(struct IC_APID_CONNECTION *conn,
+                                       uint32_t operations);
 
 /**
  * Creates a query: one operation on a table that is defined, sent and completed again and again, with rows of
@@ -1664,6 +2013,62 @@ void *ic_apid_multi_read_user_ref(struct IC_APID_CONNECTION *conn, IC_MULTI_READ
  * Returns 0; -7 while it is out; -5 for a stale or foreign handle, -1, -2, -3 or -25.
  */
 int32_t ic_apid_multi_read_close(struct IC_APID_CONNECTION *conn, IC_MULTI_READ_ID multi_read);
+
+/**
+ * What the connection has done so far.
+ * conn: not NULL. stats: not NULL; its size field says how much of it is filled.
+ * Threads: the connection's, also in a callback; blocks never.
+ * Returns 0, -1, -2, -3 or -25.
+ */
+int32_t ic_apid_conn_stats(struct IC_APID_CONNECTION *conn, struct IC_STATS *stats);
+
+/**
+ * What all connections of the handle have done so far, living and freed, and its links. Of a living connection it knows
+ * what was so at that connection's last send, or last poll that took something; outcomes and latencies are always up
+ * to date.
+ * glob: not NULL, connected. stats: not NULL; its size field says how much of it is filled.
+ * Threads: any; waits for no connection.
+ * Returns 0, -1, -14 or -25.
+ */
+int32_t ic_apid_global_stats(struct IC_APID_GLOBAL *glob,
+                             struct IC_STATS *stats);
+
+/**
+ * The statistics of a cluster handle as text, as ic_apid_global_stats has them, with a line per data node.
+ * glob: not NULL, connected. format: one of IC_STATS_FORMAT_*. buffer: receives the text and a NUL; NULL if size is 0.
+ * size: bytes of the buffer. needed: NULL, or receives how many bytes the text takes, its NUL included, also when the
+ * buffer is too small. The text grows a little as counters do: leave some room.
+ * Threads: any; waits for no connection.
+ * Returns 0; -1 also if the buffer is too small, and then the buffer is left alone; -14 or -25.
+ */
+int32_t ic_stats_print(struct IC_APID_GLOBAL *glob,
+                       int32_t format,
+                       char *buffer,
+                       size_t size,
+                       size_t *needed);
+
+/**
+ * Sets what is told about connects, lost links, node states, registrations and retries, in all cluster handles of the
+ * process. Text is composed only for levels that are asked for. On return the callback that was set before runs no
+ * more, so its user_ref may go; only when called in a log callback, others may still be in it.
+ * callback: NULL for no log. level: the highest that is wanted, IC_LOG_NONE to IC_LOG_DEBUG. user_ref: given to the
+ * callback; never looked at.
+ * Threads: any; waits for log callbacks that run.
+ * Returns 0, or -1 for another level.
+ */
+int32_t ic_set_log(IC_LOG_CALLBACK callback,
+                   int32_t level,
+                   void *user_ref);
+
+/**
+ * Has every signal that is sent and received written in words: a line each, with NDB's names of signals, blocks and
+ * fields. It shows keys and values, and makes the library slow. The environment variable IC_SIGNAL_TRACE does the same
+ * from the first connect on.
+ * path: `stderr`, or a file that is appended to; NULL or empty ends the trace.
+ * Threads: any; blocks while the file is opened.
+ * Returns 0; -1 if the file cannot be opened; -24 for a path that is no UTF-8.
+ */
+int32_t ic_set_signal_trace(const char *path);
 
 /**
  * Sets start arguments to their defaults: 2 data nodes, 2 replicas, seed 0, any port, 1200 ms for a lock.

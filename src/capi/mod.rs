@@ -5,7 +5,8 @@
 //!
 //! - [`args`]: argument structs that begin with their size, and their constants;
 //! - [`handle`]: how handles reach C and come back;
-//! - [`global`], [`connection`], [`multi_read`], [`table`], [`record`], [`errors`]: the functions, by the object they are about;
+//! - [`global`], [`connection`], [`multi_read`], [`table`], [`record`], [`errors`], [`explain`], [`retry`]: the functions,
+//!   by the object they are about;
 //! - `embedded`: data nodes in this process, if the feature of this name is there.
 
 pub mod args;
@@ -13,11 +14,13 @@ pub mod connection;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 pub mod errors;
+pub mod explain;
 pub mod global;
 pub mod handle;
 pub mod log;
 pub mod multi_read;
 pub mod record;
+pub mod retry;
 pub mod statistics;
 pub mod table;
 

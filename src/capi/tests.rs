@@ -35,7 +35,8 @@ fn codes_have_constants() {
 /// Every export of the header, each with arguments that do nothing if its guard fails to catch.
 mod exports {
     use super::super::{
-        connection::*, errors::*, global::*, log::*, multi_read::*, record::*, statistics::*, table::*,
+        connection::*, errors::*, explain::*, global::*, log::*, multi_read::*, record::*, retry::*,
+        statistics::*, table::*,
     };
     use crate::error::own;
     use std::ffi::c_void;
@@ -67,6 +68,12 @@ mod exports {
         ic_error_is_temporary(266) => |b: bool| !b;
         ic_error_is_unknown_result(4012) => |b: bool| !b;
         ic_error_class(626) => |c| c == crate::error::Class::Internal as i32;
+        ic_error_advice(626) => |t: *const i8| !t.is_null();
+        ic_error_explain(626, null_mut(), 0) => |c| c == INTERNAL;
+        ic_apid_query_explain(null_mut(), 0, null_mut(), 0) => |c| c == INTERNAL;
+        ic_apid_transaction_explain(null_mut(), 0, null_mut(), 0) => |c| c == INTERNAL;
+        ic_retry_init(null_mut(), 0) => |()| true;
+        ic_retry_next(null_mut(), 0, null_mut()) => |c| c == INTERNAL;
         ic_apid_global_create(null_mut()) => |c| c == INTERNAL;
         ic_apid_global_free(null_mut()) => |c| c == INTERNAL;
         ic_connect_args_init(null_mut(), 0) => |()| true;

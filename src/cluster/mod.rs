@@ -334,7 +334,7 @@ impl Cluster {
 
     fn tell_return(self: &Arc<Self>) -> bool {
         let mut told = std::mem::take(&mut *self.returns());
-        let done = told.iter().fold(true, |done, tell| tell(self) && done);
+        let done = told.iter().filter(|tell| !tell(self)).count() == 0;
         let mut all = self.returns();
         // Those who came meanwhile know the cluster as it is now.
         told.append(&mut all);

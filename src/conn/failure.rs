@@ -3,8 +3,8 @@
 //! A transaction that had no commit out, or no writes, ends at once: the nodes abort it. One with writes whose commit
 //! was sent waits, for the nodes that are left decide: TCKEY_FAILCONF says that it was committed, TCKEY_FAILREF that
 //! it was aborted, and when every node that was connected has reported the end of the take-over without naming it,
-//! no part of it was found, so it was not committed. If one of those nodes is lost before its report, the outcome
-//! cannot be known; so it is when all are lost, as when this client was expelled.
+//! no part of it was found, so it was not committed. If one of those nodes is lost before its report, or a node had no
+//! link to this client, the outcome cannot be known; so it is when all are lost, as when this client was expelled.
 //!
 //! All of this is read in the order in which the links brought it: which nodes are connected, which reports have come.
 //! A report may even be read before the loss of the link that it explains. Source: the protocol notes in
@@ -70,7 +70,10 @@ impl<T: Copy> Connection<T> {
             Confirmed::ReadBy(id) => Some(id),
             Confirmed::Words(_) => None,
         };
-        let mut nodes = self.work.iter().filter(|work| id.is_none_or(|id| work.node.id == id));
+        // A node without a link to this client sends the row through the coordinator's node.
+        let coordinator = self.work[self.transactions[query.transaction].node].node.id;
+        let on_its_way = |node: NodeId| id.is_none_or(|id| node == id || node == coordinator);
+        let mut nodes = self.work.iter().filter(|work| on_its_way(work.node.id));
         if nodes.any(|work| work.lost_at > query.losses) && !query.is_answered() {
             let committed = self.transactions[query.transaction].committed;
             query.error = if id.is_none() && committed { ndb::COMMITTED_ROWS_LOST } else { ndb::READ_LOST };
@@ -115,9 +118,11 @@ impl<T: Copy> Connection<T> {
         }
         if !orphans.is_empty() {
             let id = self.work[node].node.id;
-            let connected = self.work.iter().filter(|work| work.is_connected()).map(|work| work.node.id);
-            let doubtful = connected.clone().next().is_none();
-            let awaited = connected.filter(|&other| other != id && !reports.contains(other)).collect();
+            let others = || self.work.iter().filter(|work| work.node.id != id);
+            // The node that takes over may be one without a link to this client: its word would not come.
+            let doubtful = others().next().is_none() || !others().all(|work| work.is_connected());
+            let connected = others().filter(|work| work.is_connected()).map(|work| work.node.id);
+            let awaited = connected.filter(|&other| !reports.contains(other)).collect();
             self.work[node].take_over = TakeOver { transactions: orphans, awaited, doubtful };
             if self.work[node].take_over.awaited.is_empty() {
                 self.end_take_over(node, doubtful);

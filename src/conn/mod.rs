@@ -13,6 +13,7 @@
 //! - [`query`], [`transaction`], `slots`, [`row`]: the parts.
 
 mod deadline;
+pub mod explain;
 mod failure;
 pub mod multi_read;
 pub mod query;

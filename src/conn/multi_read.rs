@@ -371,13 +371,12 @@ impl<T: Copy> Connection<T> {
         let mut deferred = false;
         for node in 0..self.work.len() {
             let mut part = NONE;
-            let mut keys = 0;
-            for (&at, _) in queries.iter().zip(&owners).filter(|(_, owner)| **owner == Some(node)) {
-                if keys % PART_KEYS == 0 {
+            let of_node = queries.iter().zip(&owners).filter(|(_, owner)| **owner == Some(node));
+            for (key, (&at, _)) in of_node.enumerate() {
+                if key.is_multiple_of(PART_KEYS) {
                     deferred |= self.end_part(part);
                     part = self.start_part(node, limit);
                 }
-                keys += 1;
                 self.queries[at].define(false, args.token);
                 self.join(at, part);
             }

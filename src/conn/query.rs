@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Operation;
+use super::explain::Failure;
 use super::row::Row;
 use super::slots::NONE;
 use crate::cluster::statistics::Kind;
@@ -58,6 +59,8 @@ pub(super) struct Query<T> {
     pub(super) state: State,
     /// The error of the last completion.
     pub(super) error: i32,
+    /// Where the last completion with an error came about.
+    pub(super) failure: Failure,
     /// The TCKEYREQ of the present or last definition, a complete message but for what its place in the
     /// transaction decides.
     pub(super) request: Vec<u32>,
@@ -116,6 +119,7 @@ impl<T> Query<T> {
             attr_row: rows.1,
             state: State::Idle,
             error: 0,
+            failure: Failure::default(),
             request: Vec::new(),
             template: None,
             key_words,

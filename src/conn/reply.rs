@@ -8,7 +8,6 @@ use super::query::{Confirmed, State};
 use super::slots::{MAX_SLOTS, NONE};
 use super::transaction::{NEVER, Phase, Usage};
 use super::{Connection, Due};
-use crate::cluster::statistics::Kind;
 use crate::error::{Class, class, ndb};
 use crate::link::page::{Content, Page, for_each_signal, is_failure_news};
 use crate::log::log;
@@ -306,6 +305,7 @@ impl<T: Copy> Connection<T> {
         transaction.error = error;
         transaction.committed = committed;
         if !committed {
+            self.transactions[at].failure = self.transaction_failure(at);
             self.fail_all(at, if error == 0 { ndb::ROLLED_BACK } else { error });
         } else {
             self.end_batch(at);
@@ -366,12 +366,15 @@ impl<T: Copy> Connection<T> {
     /// A query is complete: it leaves its transaction, and waits for its callback or on the executed list.
     #[inline]
     pub(super) fn complete(&mut self, q: u32) {
+        if self.queries[q].error != 0 {
+            self.failed(q);
+        }
         let query = &mut self.queries[q];
         self.unpacked -= if query.state == State::Defined { query.request.len() } else { 0 };
         query.state = State::Complete;
         let (kind, since) = (query.kind, query.since);
         let (at, previous, next) = (query.transaction, query.previous, query.next);
-        let (callback, multi_read, failed) = (query.callback, query.multi_read, query.error);
+        let (callback, multi_read) = (query.callback, query.multi_read);
         match previous {
             NONE => {
                 self.transactions[at].first = next;
@@ -393,9 +396,6 @@ impl<T: Copy> Connection<T> {
             self.rows_due = 0;
         }
         self.statistics.completed += 1;
-        if failed != 0 {
-            self.failed(kind, failed);
-        }
         self.live.completed(kind, self.stamp.since(since));
         if multi_read != NONE {
             return self.gathered(q);
@@ -409,10 +409,13 @@ impl<T: Copy> Connection<T> {
     }
 
     #[cold]
-    fn failed(&mut self, kind: Kind, error: i32) {
+    fn failed(&mut self, q: u32) {
+        let failure = self.query_failure(q);
+        let query = &mut self.queries[q];
+        query.failure = failure;
         self.statistics.failed += 1;
-        self.live.failed(kind, error);
-        if class(error) == Class::Schema {
+        self.live.failed(query.kind, query.error);
+        if class(query.error) == Class::Schema {
             self.cluster.schema_news.fetch_add(1, Ordering::AcqRel);
         }
     }

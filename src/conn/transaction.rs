@@ -1,6 +1,7 @@
 //! A transaction, and the coordinator record it runs on. Its states are those of the protocol notes' state
 //! machine (doc/ndb-protocol.md).
 
+use super::explain::Failure;
 use super::slots::NONE;
 use crate::error::ndb;
 use crate::wire::transaction::TransId;
@@ -42,6 +43,8 @@ pub(super) struct Transaction {
     pub(super) phase: Phase,
     pub(super) wish: Wish,
     pub(super) error: i32,
+    /// Where it ended without a commit.
+    pub(super) failure: Failure,
     pub(super) committed: bool,
     /// An operation with the START flag was packed: the node knows the transaction.
     pub(super) started: bool,
@@ -82,6 +85,7 @@ impl Transaction {
             phase: Phase::Open,
             wish: Wish::None,
             error: 0,
+            failure: Failure::default(),
             committed: false,
             started: false,
             writes: false,

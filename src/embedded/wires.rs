@@ -21,14 +21,17 @@ pub struct Wires {
     local: VecDeque<Message>,
     /// By node.
     remote: Vec<Vec<Message>>,
+    /// Reports for the coordinators of other nodes, by node.
+    reports: Vec<Vec<Message>>,
 }
 
 impl Wires {
     /// Wires that lead to no client.
     pub fn new(own: NodeId, shared: Arc<Shared>) -> Self {
-        let remote = shared.nodes.iter().map(|_| Vec::new()).collect();
+        let none = || shared.nodes.iter().map(|_| Vec::new()).collect();
+        let (remote, reports) = (none(), none());
         let clients = (0..CLIENTS).map(|_| None).collect();
-        Wires { own, shared, clients, local: VecDeque::new(), remote }
+        Wires { own, shared, clients, local: VecDeque::new(), remote, reports }
     }
 
     /// A client has a link now.
@@ -104,7 +107,14 @@ impl Wires {
 
     /// A report for a coordinator.
     pub fn report(&mut self, coordinator: NodeId, report: Report) {
-        self.send(coordinator, Message::Coordinator(report));
+        let message = Message::Coordinator(report);
+        if coordinator == self.own {
+            self.local.push_back(message);
+        } else if let Some(reports) =
+            (coordinator as usize).checked_sub(1).and_then(|at| self.reports.get_mut(at))
+        {
+            reports.push(message);
+        }
     }
 
     /// The next message of this node for itself.
@@ -113,9 +123,11 @@ impl Wires {
         self.local.pop_front()
     }
 
-    /// Gives the other nodes their messages.
+    /// Gives the other nodes their messages, reports last: what a coordinator tells a backup because of a report must
+    /// not overtake what this node has told that backup.
     pub fn deliver(&mut self) {
-        for (node, messages) in self.shared.nodes.iter().zip(&mut self.remote) {
+        let nodes = || self.shared.nodes.iter();
+        for (node, messages) in nodes().zip(&mut self.remote).chain(nodes().zip(&mut self.reports)) {
             if !messages.is_empty() {
                 node.inbox.give(messages);
             }

@@ -1,9 +1,13 @@
 //! Every code a call can return: 0 is success, positive codes are NDB's own, negative ones are this library's
 //! and permanent once given. Where more than a number is known, an [`Error`] carries it as text.
 
+mod advice;
+pub mod retry;
 mod table;
 
 use std::ffi::CStr;
+
+pub use advice::advice;
 
 /// Codes of this library. A retired number is never given again.
 pub mod own {
@@ -207,6 +211,33 @@ pub const fn is_temporary(code: i32) -> bool {
 /// Whether what was sent may have been done or not.
 pub const fn is_unknown_result(code: i32) -> bool {
     matches!(class(code), Class::UnknownResult)
+}
+
+impl Class {
+    /// Its name, for a person.
+    pub const fn name(self) -> &'static str {
+        use Class::*;
+        match self {
+            None => "no error",
+            Usage => "usage",
+            Connect => "connect",
+            Internal => "internal",
+            TemporaryResource => "temporary resource",
+            NodeRecovery => "node recovery",
+            Overload => "overload",
+            TimeOut => "time-out",
+            NodeShutdown => "node shutdown",
+            UnknownResult => "unknown result",
+            Application => "application",
+            NoData => "no data",
+            Constraint => "constraint",
+            Schema => "schema",
+            User => "user",
+            Space => "space",
+            Configuration => "configuration",
+            NotImplemented => "not implemented",
+        }
+    }
 }
 
 /// A code with what is known about it.

@@ -56,6 +56,14 @@ static void versions_and_errors(void)
   GIVES(false, ic_error_is_temporary, (0));
   GIVES(false, ic_error_is_unknown_result, (0));
   GIVES(IC_ERROR_CLASS_NONE, ic_error_class, (0));
+  take((address)ic_error_advice, "ic_error_advice");
+  check(*ic_error_advice(0) != '\0', "advice for 0");
+  check(*ic_error_advice(INT32_MIN) != '\0', "advice for an unknown code");
+  GIVES((int32_t)strlen(ic_error_message(0)), ic_error_explain, (0, NULL, 0));
+  GIVES(INVALID, ic_apid_query_explain, (NULL, 0, NULL, 0));
+  GIVES(INVALID, ic_apid_transaction_explain, (NULL, 0, NULL, 0));
+  DOES_NOTHING(ic_retry_init, (NULL, 0));
+  GIVES(INVALID, ic_retry_next, (NULL, 0, NULL));
 }
 
 static void clusters(void)

@@ -1,9 +1,11 @@
 /*
  * A forked child may not use the handles of its parent, and does the parent no harm. A program may exit with
- * handles alive, from main and from a callback, while operations are in flight and threads of the library run.
+ * handles alive, from main and from a callback, while operations are in flight and threads of the library run. A
+ * program that it becomes inherits none of its open files.
  */
 #define _GNU_SOURCE
 
+#include <dirent.h>
 #include <sys/wait.h>
 
 #include "test.h"
@@ -125,13 +127,46 @@ static void see_exit(char **argv, const char *how)
   CHECK(ended(pid) == 42);
 }
 
+static int open_files(void)
+{
+  DIR *dir = opendir("/proc/self/fd");
+  int files = 0;
+
+  CHECK(dir != NULL);
+  while (readdir(dir) != NULL)
+    files++;
+  closedir(dir);
+  return files;
+}
+
+/* What this process becomes by exec has the files open that it had before it used the library. */
+static void see_files(char **argv, int before)
+{
+  pid_t pid = fork();
+
+  CHECK(pid >= 0);
+  if (pid == 0) {
+    char text[20];
+
+    snprintf(text, sizeof text, "%d", before);
+    execl(argv[0], argv[0], "files", text, (char *)NULL);
+    _exit(127);
+  }
+  CHECK(ended(pid) == 0);
+}
+
 int main(int argc, char **argv)
 {
+  int files = open_files();
   struct fixture f;
 
+  if (argc > 2 && strcmp(argv[1], "files") == 0)
+    return files == atoi(argv[2]) ? 0 : 1;
   if (argc > 2)
     exits(argc, argv, argv[2], strcmp(argv[2], "c_exit_callback") == 0);
   fixture_begin(&f, argc, argv, "c_fork");
+  CHECK(open_files() > files);
+  see_files(argv, files);
   fork_in_flight(&f);
   see_exit(argv, "c_exit_main");
   see_exit(argv, "c_exit_callback");

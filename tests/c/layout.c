@@ -120,6 +120,16 @@ AT(IC_STATS, connections, 800);
 AT(IC_STATS, multikey_slotted, 808);
 AT(IC_STATS, most_multikey_parts, 848);
 
+SIZE(IC_RETRY, 48);
+AT(IC_RETRY, size, 0);
+AT(IC_RETRY, first_ms, 8);
+AT(IC_RETRY, longest_ms, 12);
+AT(IC_RETRY, attempts, 16);
+AT(IC_RETRY, limit_ms, 20);
+AT(IC_RETRY, failed, 24);
+AT(IC_RETRY, random, 32);
+AT(IC_RETRY, began, 40);
+
 SIZE(IC_EMBEDDED_ARGS, 32);
 AT(IC_EMBEDDED_ARGS, size, 0);
 AT(IC_EMBEDDED_ARGS, nodes, 8);

@@ -46,6 +46,8 @@ static inline void test_time_limit(unsigned seconds)
   alarm(seconds);
 }
 
+#ifndef TEST_NO_FIXTURE /* for a program that is not linked with the library */
+
 /* A row of the test's table. */
 struct pair {
   uint32_t id;
@@ -186,5 +188,7 @@ static inline void drain(IC_APID_CONNECTION *conn)
     OK(ic_apid_conn_stats(conn, &stats));
   } while (stats.in_flight > 0);
 }
+
+#endif
 
 #endif

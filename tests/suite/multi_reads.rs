@@ -47,7 +47,7 @@ fn answers_are_right_in_order_and_come_once() {
     let table = TestTable::numbers("multi_trials");
     let mut user = User::new();
     // Every third key is missing.
-    let there = |key: u32| key % 3 != 0;
+    let there = |key: u32| !key.is_multiple_of(3);
     user.fill(&table, (0..KEYS).filter(|&key| there(key)));
     let seed = cluster::number("IC_TEST_SEED").unwrap_or_else(|| std::process::id() as u64);
     println!("IC_TEST_SEED={seed}");
