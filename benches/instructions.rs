@@ -16,7 +16,7 @@ use std::process::{Command, ExitCode, Stdio};
 use kit::{IN_FLIGHT, Peer, Reads};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.txt");
-const ROUNDS: [u32; 2] = [100, 600];
+const ROUNDS: [u32; 2] = [200, 2200];
 /// What may be more, of 1.
 const SLACK: f64 = 0.03;
 

@@ -45,7 +45,8 @@ impl Keys {
     }
 }
 
-/// Ranks by Zipf's law, from 0, after Gray et al., "Quickly generating billion-record synthetic databases".
+/// Ranks by Zipf's law, from 0, after Gray et al., "Quickly generating billion-record synthetic databases":
+/// exact for the first two, near for the others.
 #[derive(Debug)]
 struct Zipf {
     rows: u32,
@@ -140,7 +141,7 @@ mod tests {
             for (rank, count) in counts.into_iter().enumerate().take(rows as usize) {
                 let expected = 100_000.0 * (rank as f64 + 1.0).powf(-EXPONENT) / harmonic(rows);
                 assert!(
-                    (count as f64 - expected).abs() < 0.15 * expected + 20.0,
+                    (count as f64 - expected).abs() < 0.25 * expected + 20.0,
                     "{rows} {rank} {count} {expected}"
                 );
             }

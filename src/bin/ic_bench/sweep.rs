@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use iclaustron::error::{Error, own};
 use serde_json::{Value, json};
 
+use crate::figures::grouped;
 use crate::options::{Load, Sweep, name};
 use crate::page::{self, Point};
 use crate::report::Report;
@@ -27,8 +28,12 @@ pub fn run(sweep: &Sweep) -> Result<bool, Error> {
     cluster.disconnect();
     let reports = reports?;
     let points: Vec<_> = loads.iter().zip(&reports).map(|(load, report)| point(load, report)).collect();
-    let title =
-        format!("{} operations, {} keys, {} rows", name(common.operation), name(common.keys), common.rows());
+    let title = format!(
+        "{} operations, {} keys, {} rows",
+        name(common.operation),
+        name(common.keys),
+        grouped(common.rows() as f64)
+    );
     std::fs::write(&sweep.output, page::page(&title, &points)).map_err(|error| {
         Error::new(own::INVALID_ARGUMENT, format!("writing {}: {error}", sweep.output.display()))
     })?;

@@ -29,8 +29,8 @@ body { background: var(--page); color: var(--text); font: 15px/1.45 system-ui, s
   max-width: 78rem; padding: 0 1rem; }
 h1 { font-size: 1.35rem; margin: 0 0 .2rem; } h2 { font-size: 1.05rem; margin: 1.8rem 0 .4rem; }
 p { margin: .3rem 0; } .soft { color: var(--soft); }
-.best { display: flex; flex-wrap: wrap; gap: 2.5rem; margin: 1rem 0; }
-.best b { display: block; font-size: 1.7rem; font-weight: 600; }
+.top { display: flex; flex-wrap: wrap; gap: 2.5rem; margin: 1rem 0; }
+.top b { display: block; font-size: 1.7rem; font-weight: 600; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(21rem, 1fr)); gap: 1rem; }
 svg { width: 100%; height: auto; font: 12px system-ui, sans-serif; fill: var(--text); }
 .legend { display: flex; flex-wrap: wrap; gap: 1.2rem; margin: .6rem 0; }
@@ -71,7 +71,7 @@ fn headlines(points: &[Point]) -> String {
         format!("{} {threads}, depth {}, batch {}", point.threads, point.depth, point.batch)
     };
     let mut html = format!(
-        "<div class=\"best\"><div><b>{}</b>operations a second, the most<p class=\"soft\">{}</p></div>\
+        "<div class=\"top\"><div><b>{}</b>operations a second, the most<p class=\"soft\">{}</p></div>\
          <div><b>{:.2} µs</b>client CPU per operation, the least<p class=\"soft\">{}</p></div></div>\n",
         grouped(fastest.per_second),
         how(fastest),
