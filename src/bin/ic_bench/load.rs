@@ -291,7 +291,8 @@ impl Worker {
     /// Runs until there are no more keys, or the run is over. Fails with a code only when the connection is of
     /// no use.
     pub fn run(&mut self, shared: &Shared) -> Result<Outcome, i32> {
-        let mut phase = Phase::WarmUp;
+        // A thread that starts when all is over has still to be told.
+        let mut phase = if shared.phase() == Phase::Measured { Phase::Measured } else { Phase::WarmUp };
         let mut begin = Totals::default();
         let mut end = None;
         self.clock = Instant::now();

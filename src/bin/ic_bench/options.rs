@@ -74,7 +74,7 @@ pub struct Common {
     /// Length of the measured window, in seconds
     #[arg(long, value_name = "S", default_value = "5", value_parser = positive_seconds)]
     pub seconds: Duration,
-    /// Load before the measured window, in seconds; of inserts and deletes the first tenth of the rows
+    /// Load before the measured window, in seconds; inserts and deletes are measured from the first
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     pub warmup: Duration,
     /// Receive threads of the library
@@ -352,7 +352,7 @@ fn row_bytes(text: &str) -> Result<u32, String> {
 
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(rate) if rate >= 0.1 && rate <= 1e9 => Ok(rate),
+        Ok(rate) if (0.1..=1e9).contains(&rate) => Ok(rate),
         _ => Err("must be 0.1 to 1e9 operations a second".into()),
     }
 }

@@ -18,11 +18,6 @@ use crate::usage::Usage;
 
 /// How often the progress line changes.
 const TICK: Duration = Duration::from_millis(200);
-/// How often a warm-up that ends with a number of operations looks at it.
-const LOOK: Duration = Duration::from_millis(1);
-/// Of inserts and deletes, which part of the rows is not measured.
-const WARM_UP_PART: u64 = 10;
-
 /// Joins the cluster of `connectstring` as the options say.
 pub fn connect(common: &Common, connectstring: Option<&str>) -> Result<Arc<Cluster>, Error> {
     let options = cluster::Options {
@@ -49,6 +44,9 @@ pub fn run(cluster: &Arc<Cluster>, t9: &T9, load: &Load, show_progress: bool) ->
     let workers = (0..load.threads).map(|number| worker(cluster, t9, load, number));
     let mut workers = workers.collect::<Result<Vec<_>, _>>()?;
     let shared = Shared::default();
+    if common.operation.is_once() {
+        shared.set(Phase::Measured);
+    }
     let (outcomes, wall, usage, writes) = thread::scope(|scope| {
         let shared = &shared;
         let waiting = thread::current();
@@ -64,15 +62,11 @@ pub fn run(cluster: &Arc<Cluster>, t9: &T9, load: &Load, show_progress: bool) ->
             .collect();
         let running = || !shared.ended.load(Ordering::Acquire);
         let progress = Progress::new(show_progress, common.warmup + common.seconds);
-        if common.operation.is_once() {
-            let enough = common.rows() as u64 / WARM_UP_PART;
-            while shared.completed.load(Ordering::Relaxed) < enough && running() {
-                thread::park_timeout(LOOK);
-            }
-        } else {
+        // What can be done once only is measured from its beginning.
+        if !common.operation.is_once() {
             wait(common.warmup, shared, &progress, &running);
+            shared.set(Phase::Measured);
         }
-        shared.set(Phase::Measured);
         let (began, before, writes) = (Instant::now(), Usage::now(), cluster.writes());
         wait(common.seconds, shared, &progress, &running);
         let (wall, usage) = (began.elapsed(), Usage::now().since(&before));
