@@ -100,7 +100,7 @@ fn route() {
 
 fn define_and_complete() {
     let peer = Peer::start();
-    let mut reads = Reads::new(&peer.connectstring).unwrap_or_else(|error| panic!("{error}"));
+    let mut reads = Reads::new(&peer.connectstring, IN_FLIGHT).unwrap_or_else(|error| panic!("{error}"));
     let (mut define, mut send, mut complete) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..TIMES / 4 {
         define.push(timed(|| reads.define_reads().expect("definitions")));

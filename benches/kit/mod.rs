@@ -15,7 +15,7 @@ use iclaustron::error::Error;
 use iclaustron::wire::column::ColumnType;
 use iclaustron::wire::transaction::{AbortOption, LockMode, WriteKind};
 
-/// Operations in flight. Few, so that a round under valgrind takes less time than a client may leave its sockets unread
+/// Operations in flight, usually. Few, so that a round under valgrind takes less time than a client may leave its sockets unread
 /// before the library's receive thread takes over.
 pub const IN_FLIGHT: u32 = 32;
 /// Rows of the table.
@@ -62,7 +62,7 @@ pub struct Reads {
 
 impl Reads {
     /// Joins the cluster and fills a table of an unsigned key and one unsigned column.
-    pub fn new(connectstring: &str) -> Result<Reads, Error> {
+    pub fn new(connectstring: &str, in_flight: u32) -> Result<Reads, Error> {
         // No two threads ever send, so nothing is held; a limit of zero leaves the clock out of it.
         let options = Options { hold: Duration::ZERO, ..Options::default() };
         let cluster = Cluster::connect(Some(connectstring), &options)?;
@@ -83,10 +83,10 @@ impl Reads {
         let mut connection = Connection::new(cluster.clone()).map_err(failed)?;
         let query =
             |at| connection.create_query(table.clone(), incarnation, key.clone(), Some(value.clone()), at);
-        let queries = (0..IN_FLIGHT).map(query).collect::<Result<Vec<_>, i32>>().map_err(failed)?;
+        let queries = (0..in_flight).map(query).collect::<Result<Vec<_>, i32>>().map_err(failed)?;
         let transactions = vec![0; queries.len()];
         let mut reads = Reads { connection, cluster, table, queries, transactions, key: 0 };
-        for _ in 0..ROWS / IN_FLIGHT {
+        for _ in 0..ROWS.div_ceil(in_flight) {
             reads.write().map_err(failed)?;
         }
         // The first polls of a connection do not have the receive role yet.
@@ -123,8 +123,7 @@ impl Reads {
 
     #[inline]
     fn define(&mut self, operation: Operation) -> Result<(), i32> {
-        for at in 0..IN_FLIGHT {
-            let query = self.queries[at as usize];
+        for (at, &query) in self.queries.iter().enumerate() {
             let (key, value) = self.connection.rows(query)?;
             key.bytes_mut().copy_from_slice(&self.key.to_ne_bytes());
             // A read that brings nothing must be noticed.
@@ -133,8 +132,8 @@ impl Reads {
             self.key = (self.key + 1) % ROWS;
             let hint = self.connection.hint_for_query(query)?;
             let transaction = self.connection.start_transaction(hint, Some(&self.table))?;
-            self.transactions[at as usize] = transaction;
-            self.connection.define(query, transaction, operation, true, at)?;
+            self.transactions[at] = transaction;
+            self.connection.define(query, transaction, operation, true, at as u32)?;
             self.connection.commit(transaction)?;
         }
         Ok(())
@@ -142,8 +141,8 @@ impl Reads {
 
     #[inline]
     fn complete(&mut self, operation: Operation) -> Result<(), i32> {
-        self.connection.set_poll_min(IN_FLIGHT);
-        let mut left = IN_FLIGHT;
+        let mut left = self.queries.len() as u32;
+        self.connection.set_poll_min(left);
         while left > 0 {
             self.connection.poll(Duration::from_secs(10))?;
             while let Some(completion) = self.connection.next_callback() {
