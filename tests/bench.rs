@@ -202,7 +202,7 @@ fn the_models() {
     let line = "models --batch 50 --rows 1000 --seconds 0.1 --warmup 0";
     let output = plain(&line.split(' ').collect::<Vec<_>>());
     let (out, err) = text(&output);
-    assert!(output.status.success(), "{err}");
+    assert!(output.status.success(), "{out}{err}");
     let names: Vec<_> = out.lines().skip(1).map(|line| line.split("  ").next().unwrap_or_default()).collect();
     assert_eq!(
         names,

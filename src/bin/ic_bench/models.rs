@@ -60,6 +60,9 @@ fn table(reports: &[(&str, &Report)]) -> String {
             report.cpu_micros(),
             report.micros(0.5)
         );
+        if let Some(fault) = report.fault() {
+            text += &format!("  {fault}");
+        }
     }
     text
 }

@@ -75,6 +75,18 @@ impl Report {
         (missing, wrong, errors) == (0, 0, 0) && self.measured.operations > 0
     }
 
+    /// Why a run is not clean, in a few words.
+    pub fn fault(&self) -> Option<String> {
+        let Counts { missing, wrong, errors, first_error, .. } = self.counts;
+        match self.is_clean() {
+            true => None,
+            false if (missing, wrong, errors) == (0, 0, 0) => Some("nothing was done".into()),
+            false => Some(format!(
+                "errors {errors} (first {first_error}), missing rows {missing}, wrong values {wrong}"
+            )),
+        }
+    }
+
     /// One object. What is a ratio to nothing is null.
     pub fn json(&self) -> Value {
         let (counts, measured) = (&self.counts, &self.measured);
@@ -266,6 +278,9 @@ mod tests {
         assert!(!with(Counts { wrong: 1, ..Counts::default() }).is_clean());
         let failed = with(Counts { errors: 1, first_error: 4012, ..Counts::default() });
         assert!(!failed.is_clean() && failed.to_string().contains("4012"));
+        assert_eq!(failed.fault().as_deref(), Some("errors 1 (first 4012), missing rows 0, wrong values 0"));
+        assert_eq!(report(vec![outcome(0, 1)]).fault().as_deref(), Some("nothing was done"));
+        assert_eq!(report(vec![outcome(1, 1)]).fault(), None);
     }
 
     #[test]

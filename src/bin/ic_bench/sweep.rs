@@ -27,6 +27,11 @@ pub fn run(sweep: &Sweep) -> Result<bool, Error> {
     });
     cluster.disconnect();
     let reports = reports?;
+    for (load, fault) in loads.iter().zip(&reports).filter_map(|(load, report)| Some((load, report.fault()?)))
+    {
+        let (batch, depth) = load.shape().unwrap_or_default();
+        eprintln!("{} threads, depth {depth}, batch {batch}: {fault}", load.threads);
+    }
     let points: Vec<_> = loads.iter().zip(&reports).map(|(load, report)| point(load, report)).collect();
     let title = format!(
         "{} operations, {} keys, {} rows",
