@@ -186,7 +186,7 @@ fn a_sweep_is_a_page() {
     let page = dir.path().join("page.html");
     let path = page.to_str().expect("a path in UTF-8");
     let line = format!(
-        "sweep --depth 1,2 --batch 10,50 --threads 1,2 --rows 1000 --seconds 0.1 --warmup 0 --output {path} --json"
+        "sweep --depth 1,2 --batch 10,50 --threads 1,2 --rows 1000 --seconds 0.3 --warmup 0 --output {path} --json"
     );
     let result = json(&plain(&line.split(' ').collect::<Vec<_>>()));
     let runs = result["runs"].as_array().expect("the runs");
@@ -199,7 +199,7 @@ fn a_sweep_is_a_page() {
 
 #[test]
 fn the_models() {
-    let line = "models --batch 50 --rows 1000 --seconds 0.1 --warmup 0";
+    let line = "models --batch 50 --rows 1000 --seconds 0.5 --warmup 0";
     let output = plain(&line.split(' ').collect::<Vec<_>>());
     let (out, err) = text(&output);
     assert!(output.status.success(), "{out}{err}");
