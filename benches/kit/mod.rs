@@ -73,7 +73,7 @@ impl Reads {
         ];
         // From the run before.
         let _ = client.create(&NewTable::new("test", "bench", columns));
-        let (table, incarnation) = client.open("test", "bench")?;
+        let (table, standing) = client.open("test", "bench")?;
         let record = |name: &str| {
             let column = ColumnRef::Name(name.as_bytes());
             Record::new(&table, 4, &[FieldSpec { column, offset: 0, null: None }]).map(Arc::new)
@@ -81,8 +81,9 @@ impl Reads {
         let (key, value) = (record("id")?, record("value")?);
         let failed = |code| Error::new(code, "a connection and its queries");
         let mut connection = Connection::new(cluster.clone()).map_err(failed)?;
-        let query =
-            |at| connection.create_query(table.clone(), incarnation, key.clone(), Some(value.clone()), at);
+        let query = |at| {
+            connection.create_query(table.clone(), standing.clone(), key.clone(), Some(value.clone()), at)
+        };
         let queries = (0..in_flight).map(query).collect::<Result<Vec<_>, i32>>().map_err(failed)?;
         let transactions = vec![0; queries.len()];
         let mut reads = Reads { connection, cluster, table, queries, transactions, key: 0 };
@@ -146,12 +147,13 @@ impl Reads {
         while left > 0 {
             self.connection.poll(Duration::from_secs(10))?;
             while let Some(completion) = self.connection.next_callback() {
-                let error = self.connection.query_error(completion.query)?;
-                let (key, value) = self.connection.rows(completion.query)?;
+                let at = completion.token as usize;
+                let error = self.connection.query_error(self.queries[at])?;
+                let (key, value) = self.connection.rows(self.queries[at])?;
                 let is_right = key.bytes().iter().zip(value.bytes()).all(|(key, value)| *key == !*value);
                 assert!(error == 0 && (operation == WRITE || is_right), "error {error}");
-                self.connection.close(self.transactions[completion.token as usize])?;
-                self.connection.callback_done(completion.query);
+                self.connection.close(self.transactions[at])?;
+                self.connection.callback_done(completion.completed);
                 left -= 1;
             }
             self.connection.end_poll();
