@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use iclaustron::cluster::node::Node;
 use iclaustron::cluster::port::Ports;
 use iclaustron::cluster::receive::{Order, Receiver};
+use iclaustron::cluster::role::Reads;
 use iclaustron::link::reader::Reader;
 use iclaustron::wire::gsn;
 use iclaustron::wire::hash::{hash, hash_short};
@@ -70,7 +71,7 @@ fn route() {
     own.set_nonblocking(true).expect("a socket that does not block");
     mailbox.give(Order::Add(Reader::new(1, 1, own), Arc::new(Node::new(1, String::new()))));
     let (mut peer, _) = listener.accept().expect("the peer's end");
-    assert!(receiver.round(None), "takes the order");
+    assert!(receiver.round(), "takes the order");
     let mut words = Vec::new();
     for _ in 0..COUNT {
         let confirmation = Header { gsn: gsn::TCKEYCONF, receiver: port.block(), sender: 245 };
@@ -85,7 +86,7 @@ fn route() {
         let mut came = 0;
         let began = Instant::now();
         while came < total {
-            assert!(receiver.round(None));
+            assert!(receiver.round());
             port.take(None, &mut pages);
             for page in pages.drain(..) {
                 if let iclaustron::link::page::Content::Signals(words) = &page.content {
