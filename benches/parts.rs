@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use iclaustron::cluster::node::Node;
 use iclaustron::cluster::port::Ports;
 use iclaustron::cluster::receive::{Order, Receiver};
-use iclaustron::cluster::role::Reads;
+use iclaustron::cluster::role::Reads as _;
 use iclaustron::link::reader::Reader;
 use iclaustron::wire::gsn;
 use iclaustron::wire::hash::{hash, hash_short};
