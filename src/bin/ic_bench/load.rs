@@ -1,12 +1,15 @@
-//! One user thread: a connection, its queries, and the pipeline that keeps them in flight.
+//! One user thread: a connection, its queries, and the batches that it keeps in flight.
 //!
-//! Each round sends what is defined, polls once, and starts a transaction anew as soon as it has completed. No
-//! operation allocates. The clock is read once a round, after the poll: latency is from the end of the poll that
-//! an operation was defined after to the end of the poll that completed it, so it holds the time that the
-//! round's other definitions took.
+//! Each round sends what is defined, polls once, and starts a batch anew when all of it has completed. No operation
+//! allocates. The clock is read once a round, after the poll: latency is from the end of the poll that an operation
+//! was defined after to the end of the poll that completed it, so it holds the time that the round's other
+//! definitions took.
+//!
+//! With a pace, batches start at fixed times, whether others are complete or not, and latency is from the time that
+//! a batch was to start: if the nodes fall behind, what waits for its start waits in the measured time too.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -15,10 +18,13 @@ use iclaustron::conn::{Connection, Operation};
 use iclaustron::error::{Error, is_temporary, ndb, own};
 use iclaustron::wire::transaction::{AbortOption, LockMode, WriteKind};
 
+use crate::keys::{Keys, Random};
 use crate::table::{self, T9};
 
 /// How long a poll waits; then it looks whether the run is over.
 const POLL: Duration = Duration::from_millis(100);
+/// Operations of a batch from which on a poll waits for the end of one.
+const WORTH_WAITING: u32 = 8;
 /// The pause before what met a temporary error is tried again, if nothing else is in flight.
 const PAUSE: Duration = Duration::from_millis(5);
 /// How long to wait, at the end, for what is in flight.
@@ -32,6 +38,8 @@ pub struct Shared {
     phase: AtomicU8,
     /// Operations of all threads, for the progress line; each adds once a round.
     pub completed: AtomicU64,
+    /// A thread has ended, by itself or because the run is over.
+    pub ended: AtomicBool,
 }
 
 /// Where a run is.
@@ -65,62 +73,41 @@ impl Shared {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mix {
     Read,
+    Insert,
     Update,
     Write,
+    Delete,
     ReadAndUpdate,
 }
 
-/// Where keys come from.
-#[derive(Debug)]
-pub enum Keys {
-    Uniform { rows: u32, random: Random },
-    Sequential { rows: u32, next: u32 },
-    One,
-    Once(std::ops::Range<u32>),
+/// What a worker keeps in flight.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Operations of a transaction.
+    pub size: u32,
+    /// Operations of a batch, a multiple of `size`.
+    pub batch: u32,
+    /// Batches.
+    pub depth: u32,
 }
 
-impl Keys {
-    /// Each row once.
-    pub fn once(rows: u32) -> Keys {
-        Keys::Once(0..rows)
-    }
-
-    #[inline]
-    fn next(&mut self) -> Option<u32> {
-        match self {
-            Keys::Uniform { rows, random } => Some(random.below(*rows)),
-            Keys::Sequential { rows, next } => {
-                let key = *next;
-                *next = if key + 1 < *rows { key + 1 } else { 0 };
-                Some(key)
-            }
-            Keys::One => Some(0),
-            Keys::Once(range) => range.next(),
-        }
-    }
+/// When the batches of an open loop start.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// The first, and the time between two, in nanoseconds.
+    pub first: f64,
+    pub between: f64,
 }
 
-/// A small generator of numbers that are random enough for a load (SplitMix64).
-#[derive(Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// A sequence of its own for each seed.
-    pub fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0xd134_2543_de82_ef95))
-    }
-
-    #[inline]
-    fn next(&mut self) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        (mixed >> 32) as u32
-    }
-
-    #[inline]
-    fn below(&mut self, limit: u32) -> u32 {
-        ((self.next() as u64 * limit as u64) >> 32) as u32
-    }
+/// How a worker sends and polls.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Manner {
+    /// Completions that each poll waits for; none for what the batch nearest to its end lacks.
+    pub poll_min: Option<u32>,
+    /// Sends are not held for company.
+    pub force: bool,
+    /// None: a batch follows on the one before.
+    pub pace: Option<Pace>,
 }
 
 /// How operations ended.
@@ -220,6 +207,15 @@ struct Slot {
     started: u64,
 }
 
+/// Transactions that start together.
+#[derive(Debug, Default)]
+struct Batch {
+    /// Transactions that are not complete.
+    left: u32,
+    /// When it started, or was to start.
+    started: u64,
+}
+
 /// A user thread.
 #[derive(Debug)]
 pub struct Worker {
@@ -228,14 +224,18 @@ pub struct Worker {
     keys: Keys,
     mix: Mix,
     random: Random,
-    size: u32,
+    shape: Shape,
+    manner: Manner,
     places: Vec<Place>,
     slots: Vec<Slot>,
+    batches: Vec<Batch>,
+    /// Of an open loop: batches that wait for their time, and when the next one starts.
+    free: Vec<u32>,
+    due: f64,
     /// Slots to start in the next round.
     later: Vec<u32>,
     /// No more keys, or no more time.
     over: bool,
-    force: bool,
     counts: Counts,
     clock: Instant,
     now: u64,
@@ -245,31 +245,19 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// From now on each poll waits for so many completions, and sends are forced or not.
-    pub fn tune(&mut self, poll_min: u32, force: bool) {
-        self.connection.set_poll_min(poll_min);
-        self.force = force;
-    }
-
-    /// A thread's connection with `in_flight` queries, `size` to a transaction.
-    pub fn new(
-        cluster: &Arc<Cluster>,
-        t9: &T9,
-        keys: Keys,
-        mix: Mix,
-        in_flight: u32,
-        size: u32,
-    ) -> Result<Worker, Error> {
+    /// A thread's connection, and its queries.
+    pub fn new(cluster: &Arc<Cluster>, t9: &T9, keys: Keys, mix: Mix, shape: Shape) -> Result<Worker, Error> {
         let failed = |code| Error::new(code, "making a connection and its queries");
         let mut connection = Connection::new(cluster.clone()).map_err(failed)?;
+        let Shape { size, batch, depth } = shape;
         let mut places = Vec::new();
-        for at in 0..in_flight {
+        for at in 0..batch * depth {
             let (key, value) = (t9.key.clone(), Some(t9.value.clone()));
             let query = connection.create_query(t9.table.clone(), t9.standing.clone(), key, value, at);
             let operation = Operation::Read(LockMode::Committed);
             places.push(Place { query: query.map_err(failed)?, slot: at / size, key: 0, operation });
         }
-        let slots = in_flight / size;
+        let slots = batch * depth / size;
         let latencies = Histogram::new_with_bounds(1, LONGEST, 3);
         let latencies = latencies.map_err(|error| Error::new(own::INTERNAL, error.to_string()))?;
         Ok(Worker {
@@ -278,12 +266,15 @@ impl Worker {
             t9: t9.clone(),
             keys,
             mix,
-            size,
+            shape,
+            manner: Manner::default(),
             places,
             slots: (0..slots).map(|_| Slot::default()).collect(),
+            batches: (0..depth).map(|_| Batch::default()).collect(),
+            free: Vec::with_capacity(depth as usize),
+            due: 0.0,
             later: Vec::with_capacity(slots as usize),
             over: false,
-            force: false,
             counts: Counts::default(),
             clock: Instant::now(),
             now: 0,
@@ -292,17 +283,28 @@ impl Worker {
         })
     }
 
+    /// How it sends and polls from now on.
+    pub fn behave(&mut self, manner: Manner) {
+        self.manner = manner;
+    }
+
     /// Runs until there are no more keys, or the run is over. Fails with a code only when the connection is of
     /// no use.
     pub fn run(&mut self, shared: &Shared) -> Result<Outcome, i32> {
-        let mut phase = Phase::WarmUp;
+        // A thread that starts when all is over has still to be told.
+        let mut phase = if shared.phase() == Phase::Measured { Phase::Measured } else { Phase::WarmUp };
         let mut begin = Totals::default();
         let mut end = None;
+        self.clock = Instant::now();
         self.tick();
-        for slot in 0..self.slots.len() as u32 {
-            self.start_anew(slot)?;
+        match self.manner.pace {
+            Some(pace) => {
+                self.due = pace.first;
+                self.free.extend(0..self.shape.depth);
+            }
+            None => (0..self.shape.depth).try_for_each(|batch| self.start_batch(batch, self.now))?,
         }
-        while self.connection.in_flight() > 0 || !self.later.is_empty() {
+        while self.connection.in_flight() > 0 || !self.later.is_empty() || self.is_paced() {
             let before = self.counts.completed;
             self.round()?;
             shared.completed.fetch_add(self.counts.completed - before, Ordering::Relaxed);
@@ -332,12 +334,23 @@ impl Worker {
         Totals { operations: self.counts.completed, wakeups: self.connection.statistics().wakeups }
     }
 
+    /// Whether batches will start by themselves.
+    fn is_paced(&self) -> bool {
+        self.manner.pace.is_some() && !self.over
+    }
+
     fn round(&mut self) -> Result<(), i32> {
         if !self.later.is_empty() {
             self.start_later()?;
         }
-        self.connection.send(self.force);
-        self.connection.poll(POLL)?;
+        let wait = match self.manner.pace {
+            Some(pace) if !self.over => self.start_due(pace)?,
+            _ => POLL,
+        };
+        self.connection.send(self.manner.force);
+        self.connection.set_poll_min(self.enough());
+        // Without anything in flight nothing can come, and the poll lasts as long as it may.
+        self.connection.poll(wait)?;
         self.tick();
         while let Some(completion) = self.connection.next_callback() {
             self.complete(completion.token)?;
@@ -346,6 +359,32 @@ impl Worker {
         self.record();
         self.connection.end_poll();
         Ok(())
+    }
+
+    /// Completions worth to wait for.
+    #[inline]
+    fn enough(&self) -> u32 {
+        match self.manner {
+            Manner { poll_min: Some(poll_min), .. } => poll_min,
+            Manner { pace: Some(_), .. } => 1,
+            // With smaller batches something starts with nearly every completion.
+            _ if self.shape.batch < WORTH_WAITING || !self.later.is_empty() => 1,
+            _ => {
+                let left = self.batches.iter().map(|batch| batch.left).filter(|&left| left > 0);
+                left.min().unwrap_or(0) * self.shape.size
+            }
+        }
+    }
+
+    /// Starts the batches whose time has come. How long the next one has to wait.
+    fn start_due(&mut self, pace: Pace) -> Result<Duration, i32> {
+        while self.due <= self.now as f64 {
+            let Some(batch) = self.free.pop() else { return Ok(POLL) };
+            let started = self.due as u64;
+            self.due += pace.between;
+            self.start_batch(batch, started)?;
+        }
+        Ok(POLL.min(Duration::from_nanos(self.due as u64 - self.now)))
     }
 
     /// Lets what is in flight complete; what does not in time is an error.
@@ -397,8 +436,32 @@ impl Worker {
                 self.later.push(slot);
                 Ok(())
             }
-            (false, false) => self.start_anew(slot),
+            (false, false) => self.finished(slot),
         }
+    }
+
+    /// A transaction is complete; when all of its batch are, the next follows.
+    #[inline]
+    fn finished(&mut self, slot: u32) -> Result<(), i32> {
+        let at = slot / (self.shape.batch / self.shape.size);
+        let batch = &mut self.batches[at as usize];
+        batch.left -= 1;
+        match (batch.left, self.manner.pace) {
+            (0, None) => self.start_batch(at, self.now),
+            (0, Some(_)) => {
+                self.free.push(at);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Starts the transactions of a batch on the next keys.
+    #[inline]
+    fn start_batch(&mut self, at: u32, started: u64) -> Result<(), i32> {
+        let count = self.shape.batch / self.shape.size;
+        self.batches[at as usize] = Batch { left: count, started };
+        (at * count..(at + 1) * count).try_for_each(|slot| self.start_anew(slot))
     }
 
     #[inline]
@@ -407,7 +470,7 @@ impl Worker {
         self.counts.completed += 1;
         if matches!(place.operation, Operation::Read(_)) {
             let (_, value) = self.connection.rows(place.query)?;
-            if !word(value.bytes()).is_some_and(|value| table::is_value_of(place.key, value)) {
+            if !table::holds_value_of(place.key, value.bytes()) {
                 self.counts.completed -= 1;
                 self.counts.wrong += 1;
             }
@@ -450,8 +513,10 @@ impl Worker {
             place.key = key;
             place.operation = match self.mix {
                 Mix::Read => READ,
+                Mix::Insert => INSERT,
                 Mix::Update => UPDATE,
                 Mix::Write => WRITE,
+                Mix::Delete => DELETE,
                 Mix::ReadAndUpdate if self.random.next() & 1 == 0 => READ,
                 Mix::ReadAndUpdate => UPDATE,
             };
@@ -469,8 +534,8 @@ impl Worker {
     }
 
     fn places_of(&self, slot: u32) -> std::ops::Range<usize> {
-        let first = (slot * self.size) as usize;
-        first..first + self.size as usize
+        let first = (slot * self.shape.size) as usize;
+        first..first + self.shape.size as usize
     }
 
     #[inline]
@@ -485,14 +550,14 @@ impl Worker {
                 Operation::Read(_) | Operation::Exists => table::no_value_of(place.key),
                 Operation::Write(..) => table::value(place.key, generation),
             };
-            value.bytes_mut().copy_from_slice(&new.to_ne_bytes());
+            table::put(new, value.bytes_mut());
         }
         let hint = self.connection.hint_for_query(self.places[places.start].query)?;
         let transaction = self.connection.start_transaction(hint, Some(&self.t9.table))?;
         let state = &mut self.slots[slot as usize];
         state.transaction = Some(transaction);
         state.again = false;
-        state.started = self.now;
+        state.started = self.batches[(slot / (self.shape.batch / self.shape.size)) as usize].started;
         for at in places {
             let place = &self.places[at];
             self.connection.define(place.query, transaction, place.operation, true, at as u32)?;
@@ -529,31 +594,14 @@ impl Worker {
 }
 
 const READ: Operation = Operation::Read(LockMode::Committed);
+const INSERT: Operation = Operation::Write(WriteKind::Insert, AbortOption::AbortOnError);
+const DELETE: Operation = Operation::Write(WriteKind::Delete, AbortOption::AbortOnError);
 const UPDATE: Operation = Operation::Write(WriteKind::Update, AbortOption::AbortOnError);
 const WRITE: Operation = Operation::Write(WriteKind::Write, AbortOption::AbortOnError);
-
-#[inline]
-fn word(bytes: &[u8]) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keys_stay_within_the_rows() {
-        let mut uniform = Keys::Uniform { rows: 3, random: Random::new(1) };
-        let mut seen = [0; 3];
-        (0..300).for_each(|_| seen[uniform.next().unwrap() as usize] += 1);
-        assert!(seen.iter().all(|&count| count > 50), "{seen:?}");
-        let mut sequential = Keys::Sequential { rows: 3, next: 1 };
-        let keys: Vec<_> = (0..5).map(|_| sequential.next().unwrap()).collect();
-        assert_eq!(keys, [1, 2, 0, 1, 2]);
-        let mut once = Keys::once(2);
-        assert_eq!([once.next(), once.next(), once.next()], [Some(0), Some(1), None]);
-        assert_eq!(Keys::One.next(), Some(0));
-    }
 
     #[test]
     fn the_first_error_is_kept() {

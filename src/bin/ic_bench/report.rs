@@ -30,17 +30,23 @@ pub struct Report {
 impl Report {
     /// Adds up what the threads tell.
     pub fn new(load: &Load, outcomes: Vec<Outcome>, wall: Duration, usage: Usage, writes: u64) -> Report {
+        let common = &load.common;
+        let (batch, depth) = load.shape().unwrap_or_default();
         let mut report = Report {
             load: json!({
-                "operation": name(load.operation),
+                "operation": name(common.operation),
                 "threads": load.threads,
-                "in_flight": load.in_flight(),
-                "transaction_size": load.transaction_size,
-                "keys": name(load.keys),
-                "rows": load.rows,
-                "receive_threads": load.receive_threads,
-                "receive": name(load.receive),
-                "poll_min": load.poll_min,
+                "batch": batch,
+                "depth": depth,
+                "in_flight": batch * depth,
+                "transaction_size": common.transaction_size,
+                "keys": name(common.keys),
+                "rows": common.rows(),
+                "row_bytes": common.row_bytes,
+                "receive_threads": common.receive_threads,
+                "receive": name(common.receive()),
+                "poll_min": common.poll_min,
+                "rate": common.rate,
             }),
             title: title(load),
             counts: Counts::default(),
@@ -69,6 +75,18 @@ impl Report {
         (missing, wrong, errors) == (0, 0, 0) && self.measured.operations > 0
     }
 
+    /// Why a run is not clean, in a few words.
+    pub fn fault(&self) -> Option<String> {
+        let Counts { missing, wrong, errors, first_error, .. } = self.counts;
+        match self.is_clean() {
+            true => None,
+            false if (missing, wrong, errors) == (0, 0, 0) => Some("nothing was done".into()),
+            false => Some(format!(
+                "errors {errors} (first {first_error}), missing rows {missing}, wrong values {wrong}"
+            )),
+        }
+    }
+
     /// One object. What is a ratio to nothing is null.
     pub fn json(&self) -> Value {
         let (counts, measured) = (&self.counts, &self.measured);
@@ -81,7 +99,7 @@ impl Report {
             "wrong": counts.wrong,
             "temporary": counts.temporary,
             "ops_per_second": self.per_second(),
-            "client_cpu_ns_per_op": self.nanos(self.usage.user + self.usage.system),
+            "client_cpu_ns_per_op": self.nanos(self.usage.cpu()),
             "user_ns_per_op": self.nanos(self.usage.user),
             "system_ns_per_op": self.nanos(self.usage.system),
             "p50_us": self.micros(0.5),
@@ -93,6 +111,7 @@ impl Report {
             "wakeups": measured.wakeups,
             "wakeups_per_op": ratio(measured.wakeups, measured.operations),
             "voluntary_switches": self.usage.voluntary_switches,
+            "allocations_per_op": ratio(self.usage.allocations, measured.operations),
         });
         if let (Value::Object(object), Value::Object(results)) = (&mut object, results) {
             object.extend(results);
@@ -100,8 +119,14 @@ impl Report {
         object
     }
 
-    fn per_second(&self) -> f64 {
+    /// Operations a second.
+    pub fn per_second(&self) -> f64 {
         self.measured.operations as f64 / self.wall.as_secs_f64()
+    }
+
+    /// Client CPU per operation in microseconds.
+    pub fn cpu_micros(&self) -> f64 {
+        self.nanos(self.usage.cpu()) / 1000.0
     }
 
     /// Nanoseconds an operation; not a number if there was none.
@@ -112,7 +137,8 @@ impl Report {
         }
     }
 
-    fn micros(&self, quantile: f64) -> f64 {
+    /// A latency in microseconds.
+    pub fn micros(&self, quantile: f64) -> f64 {
         let nanos = self.latencies.as_ref().map_or(0, |all| all.value_at_quantile(quantile));
         nanos as f64 / 1000.0
     }
@@ -128,7 +154,7 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "  client CPU an operation    {:.3} µs: user {:.3}, system {:.3}",
-            micros(user + system),
+            self.cpu_micros(),
             micros(user),
             micros(system)
         )?;
@@ -140,8 +166,17 @@ impl fmt::Display for Report {
             self.micros(0.999),
             self.micros(1.0)
         )?;
-        writeln!(f, "  operations a write         {:.1}", ratio(measured.operations, self.writes))?;
-        writeln!(f, "  operations a wake-up       {:.1}", ratio(measured.operations, measured.wakeups))?;
+        let (writes, wakeups) = (self.writes, measured.wakeups);
+        writeln!(f, "  operations a write         {:.1}", ratio(measured.operations, writes))?;
+        match wakeups {
+            0 => writeln!(
+                f,
+                "  operations a wake-up       no wake-ups: the threads read their sockets themselves"
+            )?,
+            _ => writeln!(f, "  operations a wake-up       {:.1}", ratio(measured.operations, wakeups))?,
+        }
+        let allocations = ratio(self.usage.allocations, measured.operations);
+        writeln!(f, "  allocations an operation   {allocations:.3}")?;
         write!(
             f,
             "  errors                     {}, missing rows {}, wrong values {}, temporary and retried {}",
@@ -157,18 +192,32 @@ impl fmt::Display for Report {
 }
 
 fn title(load: &Load) -> String {
+    let common = &load.common;
     let threads = if load.threads == 1 { "1 thread".into() } else { format!("{} threads", load.threads) };
-    let size = match load.transaction_size {
+    let (batch, depth) = load.shape().unwrap_or_default();
+    let in_flight = match (batch, depth) {
+        _ if batch == common.transaction_size => format!("{} in flight", batch * depth),
+        (_, 1) => format!("a batch of {batch} in flight"),
+        _ => format!("{depth} batches of {batch} in flight"),
+    };
+    let size = match common.transaction_size {
         1 => String::new(),
         size => format!(", {size} a transaction"),
     };
+    let bytes = match common.row_bytes {
+        4 => String::new(),
+        bytes => format!(" of {bytes} bytes"),
+    };
+    let keys = match common.operation.is_once() {
+        true => "each once".into(),
+        false => format!("{} keys", name(common.keys)),
+    };
+    let rate = common.rate.map_or(String::new(), |rate| format!(", {rate} a second asked for"));
     format!(
-        "{}: {threads} with {} in flight{size}, {} rows, {} keys, {} s",
-        name(load.operation),
-        load.in_flight(),
-        load.rows,
-        name(load.keys),
-        load.seconds.as_secs_f64()
+        "{}: {threads} with {in_flight}{size}, {} rows{bytes}, {keys}, {} s{rate}",
+        name(common.operation),
+        common.rows(),
+        common.seconds.as_secs_f64()
     )
 }
 
@@ -196,6 +245,7 @@ mod tests {
             user: Duration::from_micros(3000),
             system: Duration::from_micros(1000),
             voluntary_switches: 9,
+            allocations: 2000,
         };
         let writes = outcomes.iter().map(|outcome| outcome.measured.operations).sum::<u64>() / 10;
         Report::new(&load, outcomes, Duration::from_millis(500), usage, writes)
@@ -212,7 +262,8 @@ mod tests {
         assert_eq!(number("client_cpu_ns_per_op"), 1000.0);
         assert_eq!(number("ops_per_write"), 10.0);
         assert_eq!(number("wakeups_per_op"), 0.0025);
-        assert_eq!(number("threads"), 2.0);
+        assert_eq!(number("allocations_per_op"), 0.5);
+        assert_eq!((number("threads"), number("batch"), number("depth")), (2.0, 100.0, 2.0));
         assert!((number("p50_us") - 200.0).abs() < 1.0, "{json}");
         assert_eq!(json["voluntary_switches"], 9);
     }
@@ -227,6 +278,9 @@ mod tests {
         assert!(!with(Counts { wrong: 1, ..Counts::default() }).is_clean());
         let failed = with(Counts { errors: 1, first_error: 4012, ..Counts::default() });
         assert!(!failed.is_clean() && failed.to_string().contains("4012"));
+        assert_eq!(failed.fault().as_deref(), Some("errors 1 (first 4012), missing rows 0, wrong values 0"));
+        assert_eq!(report(vec![outcome(0, 1)]).fault().as_deref(), Some("nothing was done"));
+        assert_eq!(report(vec![outcome(1, 1)]).fault(), None);
     }
 
     #[test]
