@@ -361,7 +361,6 @@ impl<T: Copy> Connection<T> {
         query.pack(sender, id, operation)?;
         query.define(callback, token);
         self.transactions[in_transaction].writes |= matches!(operation, Operation::Write(..));
-        self.unpacked += self.queries[at].request.len();
         self.join(at, in_transaction);
         self.in_flight += 1;
         Ok(())
@@ -393,6 +392,7 @@ impl<T: Copy> Connection<T> {
             self.queries[last].next = at;
         }
         let query = &mut self.queries[at];
+        self.unpacked += query.request.len();
         query.transaction = in_transaction;
         query.previous = last;
         query.next = NONE;
