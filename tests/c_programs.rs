@@ -201,7 +201,7 @@ fn again() {
 
 #[test]
 fn examples_compile() {
-    for name in ["hello", "pipeline", "epoll", "retry"] {
+    for name in ["hello", "pipeline", "epoll", "retry", "multi_read"] {
         compiles(&format!("examples/c/{name}.c"), "c99");
     }
 }
@@ -254,6 +254,8 @@ on_a_cluster! {
     layout_of_other_versions: |nodes| run("layout", &[nodes]);
     misuse: |nodes| run("misuse", &[nodes]);
     callbacks: |nodes| run("callbacks", &[nodes]);
+    multi_read: |nodes| run("multi_read", &[nodes]);
+    multi_read_example: |nodes| multi_read(&[nodes]);
     statistics: |nodes| run("statistics", &[nodes]);
     allocations: |nodes| run("allocations", &[nodes]);
     connect_errors_of_a_server: |nodes| run("connect_errors", &[nodes]);
@@ -269,6 +271,21 @@ on_a_cluster! {
 fn hello(args: &[&str]) {
     let said = run_source("examples/c/hello.c", "c99", args);
     assert!(said.contains("Hello, data nodes!"), "{said}");
+}
+
+fn multi_read(args: &[&str]) {
+    let said = run_source("examples/c/multi_read.c", "c99", args);
+    let value = |name: &str| {
+        let line = said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name}: {said}")).parse::<u64>().expect("a number")
+    };
+    assert_eq!(value("found") + value("missing"), 1000);
+    assert_eq!(
+        (value("multikey_fanout"), value("multikey_slotted"), value("multikey_coordinator")),
+        (1, 0, 0)
+    );
+    // Two nodes, and 256 keys in a part at most.
+    assert!((4..=5).contains(&value("multikey_parts")), "{said}");
 }
 
 fn pipeline(args: &[&str]) {
@@ -320,6 +337,7 @@ fn retry(args: &[&str]) -> String {
 #[test]
 fn examples_of_their_own() {
     hello(&[]);
+    multi_read(&[]);
     epoll(&[]);
     pipeline(&[]);
     let said = retry(&[]);

@@ -62,22 +62,27 @@ static inline bool row_is_right(const struct row *row, uint32_t id)
 
 /* Opens the table; creates it if it is not there. Another program may do so at the same time: its table is
  * as good, but can be opened only when the data nodes are done with it. */
-static inline IC_TABLE_DEF *row_table(IC_APID_GLOBAL *glob)
+static inline IC_TABLE_DEF *row_table_named(IC_APID_GLOBAL *glob, const char *name)
 {
   const struct timespec pause = {0, 50 * 1000 * 1000};
   IC_TABLE_DEF *table;
   int32_t ret;
 
-  while ((ret = ic_apid_table_open(glob, "test", "ic_pipeline", &table)) != 0) {
+  while ((ret = ic_apid_table_open(glob, "test", name, &table)) != 0) {
     if (ret == 723) /* no such table */
-      ret = ic_apid_table_create(glob, "test", "ic_pipeline", row_columns, 3, sizeof *row_columns, NULL);
+      ret = ic_apid_table_create(glob, "test", name, row_columns, 3, sizeof *row_columns, NULL);
     if (ret != 0) {
       if (ret != 721 && !ic_error_is_temporary(ret)) /* 721: somebody else has created it */
-        ex_fail("the table test.ic_pipeline", ret);
+        ex_fail(name, ret);
       nanosleep(&pause, NULL);
     }
   }
   return table;
+}
+
+static inline IC_TABLE_DEF *row_table(IC_APID_GLOBAL *glob)
+{
+  return row_table_named(glob, "ic_pipeline");
 }
 
 static inline IC_RECORD *row_record(IC_TABLE_DEF *table)

@@ -232,6 +232,11 @@ impl Link {
         }
     }
 
+    /// All delayed words are due now.
+    pub fn hasten(&mut self, now: Instant) {
+        self.delayed.iter_mut().for_each(|(until, _)| *until = now.min(*until));
+    }
+
     /// Writes two lists of words, and empties them. What the socket does not take is kept; an error says that
     /// the link is to be closed.
     pub fn write(&mut self, first: &mut Vec<u32>, second: &mut Vec<u32>) -> Result<(), &'static str> {

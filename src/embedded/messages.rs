@@ -19,6 +19,8 @@ pub enum Message {
     ClientFailed(NodeId),
     /// Links are to be dropped: one client's, or all.
     DropLinks(Option<NodeId>, Fault),
+    /// Replies that are held back go out.
+    Hasten,
     /// Garbage is to be sent to all clients, then their links are to be closed.
     Garbage(Fault),
     /// A node failed.

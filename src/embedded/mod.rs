@@ -236,9 +236,14 @@ impl EmbeddedCluster {
         Ok(fault)
     }
 
-    /// A node sends nothing for so long.
+    /// A node sends nothing for so long; zero ends it.
     pub fn stall(&self, id: NodeId, time: Duration) -> Result<Fault, Error> {
-        Ok(self.node(id)?.faults.stall(time))
+        let node = self.node(id)?;
+        let fault = node.faults.stall(time);
+        if time.is_zero() {
+            node.inbox.give(&mut vec![Message::Hasten]);
+        }
+        Ok(fault)
     }
 
     /// A node holds back all its replies for so long; zero ends it.

@@ -189,6 +189,10 @@ impl Node {
             Message::Coordinator(report) => self.coordinator.report(report, wires),
             Message::Row(row) => wires.routed(row),
             Message::ClientFailed(client) => self.client_failed(client),
+            Message::Hasten => {
+                let now = Instant::now();
+                self.links.iter_mut().flatten().for_each(|link| link.hasten(now));
+            }
             Message::DropLinks(client, fault) => {
                 for slot in 0..self.links.len() {
                     let found = self.links[slot].as_ref().and_then(Link::client);
