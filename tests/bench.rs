@@ -90,6 +90,8 @@ fn operations(connectstring: Option<&str>) {
         "--operation read --transaction-size 10 --in-flight 100",
         "--operation read --in-flight 5",
         "--operation mixed --row-bytes 200 --batch 10",
+        "--operation multi-read --keys-per-read 16 --in-flight 64",
+        "--operation multi-read-after-writes --keys-per-read 4 --batch 12 --depth 2",
         "--operation insert --row-bytes 200 --rows 5000 --batch 100",
     ] {
         let result = json(&bench(connectstring, &format!("--json {load}")));

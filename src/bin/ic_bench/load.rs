@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use iclaustron::cluster::Cluster;
-use iclaustron::conn::{Connection, Operation};
+use iclaustron::conn::multi_read::{Args, KeyState, Kind};
+use iclaustron::conn::{Completed, Connection, Operation};
 use iclaustron::error::{Error, is_temporary, ndb, own};
 use iclaustron::wire::transaction::{AbortOption, LockMode, WriteKind};
 
@@ -78,6 +79,21 @@ pub enum Mix {
     Write,
     Delete,
     ReadAndUpdate,
+    /// Every slot is a multi-key read.
+    MultiRead,
+    /// So is every third; the others are updates of one row.
+    MultiReadAfterWrites,
+}
+
+impl Mix {
+    #[inline]
+    fn is_multi_read(self, slot: u32) -> bool {
+        match self {
+            Mix::MultiRead => true,
+            Mix::MultiReadAfterWrites => slot % 3 == 2,
+            _ => false,
+        }
+    }
 }
 
 /// What a worker keeps in flight.
@@ -234,6 +250,8 @@ pub struct Worker {
     due: f64,
     /// Slots to start in the next round.
     later: Vec<u32>,
+    /// The queries of one multi-key read.
+    queries: Vec<u64>,
     /// No more keys, or no more time.
     over: bool,
     counts: Counts,
@@ -274,6 +292,7 @@ impl Worker {
             free: Vec::with_capacity(depth as usize),
             due: 0.0,
             later: Vec::with_capacity(slots as usize),
+            queries: Vec::with_capacity(size as usize),
             over: false,
             counts: Counts::default(),
             clock: Instant::now(),
@@ -353,7 +372,10 @@ impl Worker {
         self.connection.poll(wait)?;
         self.tick();
         while let Some(completion) = self.connection.next_callback() {
-            self.complete(completion.token)?;
+            match completion.completed {
+                Completed::Query(_) => self.complete(completion.token)?,
+                Completed::MultiRead(read) => self.complete_multi_read(read, completion.token)?,
+            }
             self.connection.callback_done(completion.completed);
         }
         self.record();
@@ -371,7 +393,8 @@ impl Worker {
             _ if self.shape.batch < WORTH_WAITING || !self.later.is_empty() => 1,
             _ => {
                 let left = self.batches.iter().map(|batch| batch.left).filter(|&left| left > 0);
-                left.min().unwrap_or(0) * self.shape.size
+                let size = if self.mix == Mix::MultiReadAfterWrites { 1 } else { self.shape.size };
+                left.min().unwrap_or(0) * size
             }
         }
     }
@@ -423,6 +446,31 @@ impl Worker {
         } else {
             self.failed(slot, error);
         }
+        self.answered(slot)
+    }
+
+    /// The multi-key read of a slot is complete.
+    #[inline]
+    fn complete_multi_read(&mut self, read: u64, slot: u32) -> Result<(), i32> {
+        self.slots[slot as usize].left -= 1;
+        for (index, at) in self.places_of(slot).enumerate() {
+            match self.connection.multi_read_key(read, index)? {
+                KeyState::Found => self.check(at as u32)?,
+                KeyState::Missing => self.failed(slot, ndb::NO_SUCH_ROW),
+                KeyState::Failed(error) => self.failed(slot, error),
+                KeyState::Pending => return Err(own::INTERNAL),
+            }
+        }
+        if self.slots[slot as usize].started != self.alike.0 {
+            self.record();
+        }
+        self.alike = (self.slots[slot as usize].started, self.alike.1 + 1);
+        self.answered(slot)
+    }
+
+    /// An operation of a slot is complete; when all are, it starts anew.
+    #[inline]
+    fn answered(&mut self, slot: u32) -> Result<(), i32> {
         let transaction = &mut self.slots[slot as usize];
         if transaction.left > 0 {
             return Ok(());
@@ -519,6 +567,9 @@ impl Worker {
                 Mix::Delete => DELETE,
                 Mix::ReadAndUpdate if self.random.next() & 1 == 0 => READ,
                 Mix::ReadAndUpdate => UPDATE,
+                Mix::MultiRead => READ,
+                Mix::MultiReadAfterWrites if self.mix.is_multi_read(slot) => READ,
+                Mix::MultiReadAfterWrites => UPDATE,
             };
         }
         self.start(slot)
@@ -535,7 +586,8 @@ impl Worker {
 
     fn places_of(&self, slot: u32) -> std::ops::Range<usize> {
         let first = (slot * self.shape.size) as usize;
-        first..first + self.shape.size as usize
+        let alone = self.mix == Mix::MultiReadAfterWrites && !self.mix.is_multi_read(slot);
+        first..first + if alone { 1 } else { self.shape.size as usize }
     }
 
     #[inline]
@@ -552,6 +604,9 @@ impl Worker {
             };
             table::put(new, value.bytes_mut());
         }
+        if self.mix.is_multi_read(slot) {
+            return self.define_multi_read(slot);
+        }
         let hint = self.connection.hint_for_query(self.places[places.start].query)?;
         let transaction = self.connection.start_transaction(hint, Some(&self.t9.table))?;
         let state = &mut self.slots[slot as usize];
@@ -564,6 +619,18 @@ impl Worker {
             state.left += 1;
         }
         self.connection.commit(transaction)
+    }
+
+    fn define_multi_read(&mut self, slot: u32) -> Result<(), i32> {
+        self.queries.clear();
+        self.queries.extend(self.places[self.places_of(slot)].iter().map(|place| place.query));
+        let state = &mut self.slots[slot as usize];
+        state.again = false;
+        state.started = self.batches[(slot / (self.shape.batch / self.shape.size)) as usize].started;
+        let args = Args { kind: Kind::Gather, limit: None, callback: true, token: slot };
+        self.connection.multi_read(&self.queries, args)?;
+        state.left = 1;
+        Ok(())
     }
 
     /// A transaction could not be defined to its end.

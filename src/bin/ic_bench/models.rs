@@ -15,7 +15,7 @@ const MANY_THREADS: u16 = 64;
 /// Runs all of them; whether each was clean.
 pub fn run(models: &Models) -> Result<bool, Error> {
     let common = &models.common;
-    let (size, batch) = (common.transaction_size, models.batch);
+    let (size, batch) = (common.size(), models.batch);
     let lines = [
         ("synchronous, 1 thread", 1, size, 1),
         ("synchronous, 64 threads", MANY_THREADS, size, 1),

@@ -61,6 +61,9 @@ pub struct Common {
     /// Operations per transaction
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub transaction_size: u32,
+    /// Keys of a multi-key read
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub keys_per_read: u32,
     /// Which rows; inserts and deletes take each once
     #[arg(long, value_enum, default_value_t = Keys::Uniform)]
     pub keys: Keys,
@@ -230,9 +233,18 @@ pub enum Operation {
     Delete,
     /// Reads and updates, half of each
     Mixed,
+    /// Committed reads of --keys-per-read keys in one call
+    MultiRead,
+    /// The same, after every two updates of one row each
+    MultiReadAfterWrites,
 }
 
 impl Operation {
+    /// Whether many keys are read in one call.
+    pub fn is_multi_read(self) -> bool {
+        matches!(self, Operation::MultiRead | Operation::MultiReadAfterWrites)
+    }
+
     /// Whether each row can be had once only, so that the run ends when all are done.
     pub fn is_once(self) -> bool {
         matches!(self, Operation::Insert | Operation::Delete)
@@ -262,6 +274,16 @@ pub enum Keys {
 }
 
 impl Common {
+    /// Operations that complete together: those of a transaction, or the keys of a multi-key read.
+    pub fn size(&self) -> u32 {
+        if self.operation.is_multi_read() { self.keys_per_read } else { self.transaction_size }
+    }
+
+    /// The option that says so.
+    fn size_option(&self) -> &'static str {
+        if self.operation.is_multi_read() { "--keys-per-read" } else { "--transaction-size" }
+    }
+
     /// Rows in the table.
     pub fn rows(&self) -> u32 {
         self.rows.unwrap_or(if self.operation.is_once() { ROWS_ONCE } else { ROWS })
@@ -283,12 +305,12 @@ impl Load {
 
     /// What the options say together, beyond what each says alone.
     pub fn check(&self) -> Result<(), String> {
-        let size = self.common.transaction_size;
+        let size = self.common.size();
         let (batch, depth) = self.shape()?;
         if !batch.is_multiple_of(size) {
             return Err(format!(
-                "--batch and --in-flight count operations: a batch of {batch} is no multiple of --transaction-size \
-                 {size}"
+                "--batch and --in-flight count operations: a batch of {batch} is no multiple of {} {size}",
+                self.common.size_option()
             ));
         }
         if batch as u64 * depth as u64 > MAX_IN_FLIGHT as u64 {
@@ -299,7 +321,7 @@ impl Load {
 
     /// Operations of a batch, and batches in flight.
     pub fn shape(&self) -> Result<(u32, u32), String> {
-        let size = self.common.transaction_size;
+        let size = self.common.size();
         let whole = |all: u32, part: u32, name: &str| match all.is_multiple_of(part) {
             true => Ok(all / part),
             false => Err(format!("--in-flight {all} is no multiple of {name} {part}")),
@@ -322,7 +344,7 @@ impl Load {
                 let (few, halves) = (all / size < 8, all.is_multiple_of(2 * size));
                 match self.common.rate.is_none() && !few && halves {
                     true => (all / 2, 2),
-                    false => (size, whole(all, size, "--transaction-size")?),
+                    false => (size, whole(all, size, self.common.size_option())?),
                 }
             }
         })

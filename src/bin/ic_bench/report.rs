@@ -40,6 +40,7 @@ impl Report {
                 "depth": depth,
                 "in_flight": batch * depth,
                 "transaction_size": common.transaction_size,
+                "keys_per_read": common.keys_per_read,
                 "keys": name(common.keys),
                 "rows": common.rows(),
                 "row_bytes": common.row_bytes,
@@ -196,7 +197,7 @@ fn title(load: &Load) -> String {
     let threads = if load.threads == 1 { "1 thread".into() } else { format!("{} threads", load.threads) };
     let (batch, depth) = load.shape().unwrap_or_default();
     let in_flight = match (batch, depth) {
-        _ if batch == common.transaction_size => format!("{} in flight", batch * depth),
+        _ if batch == common.size() => format!("{} in flight", batch * depth),
         (_, 1) => format!("a batch of {batch} in flight"),
         _ => format!("{depth} batches of {batch} in flight"),
     };

@@ -109,9 +109,11 @@ fn worker(cluster: &Arc<Cluster>, t9: &T9, load: &Load, number: u16) -> Result<W
         Operation::Write => Mix::Write,
         Operation::Delete => Mix::Delete,
         Operation::Mixed => Mix::ReadAndUpdate,
+        Operation::MultiRead => Mix::MultiRead,
+        Operation::MultiReadAfterWrites => Mix::MultiReadAfterWrites,
     };
     let (batch, depth) = load.shape().map_err(|text| Error::new(own::INVALID_ARGUMENT, text))?;
-    let shape = Shape { size: common.transaction_size, batch, depth };
+    let shape = Shape { size: common.size(), batch, depth };
     let mut worker = Worker::new(cluster, t9, keys, mix, shape)?;
     worker.behave(Manner { poll_min: common.poll_min, force: common.force, pace: pace(load, number) });
     Ok(worker)
