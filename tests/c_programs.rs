@@ -254,6 +254,7 @@ on_a_cluster! {
     layout_of_other_versions: |nodes| run("layout", &[nodes]);
     misuse: |nodes| run("misuse", &[nodes]);
     callbacks: |nodes| run("callbacks", &[nodes]);
+    load: |nodes| run("load", &[nodes]);
     multi_read: |nodes| run("multi_read", &[nodes]);
     multi_read_example: |nodes| multi_read(&[nodes]);
     statistics: |nodes| run("statistics", &[nodes]);

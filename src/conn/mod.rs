@@ -464,11 +464,21 @@ impl<T: Copy> Connection<T> {
             self.end(at, 0, true);
         } else if transaction.phase == Phase::Open && transaction.record != NONE {
             self.advance(at);
+            self.is_sealed(at);
         } else if !transaction.unsealed {
             transaction.unsealed = true;
             self.unsealed.push(at);
         }
         Ok(())
+    }
+
+    /// All of a transaction is packed: a send need not look at it, if it is the last that it would look at.
+    #[inline]
+    fn is_sealed(&mut self, at: u32) {
+        if self.unsealed.last() == Some(&at) {
+            self.unsealed.pop();
+            self.transactions[at].unsealed = false;
+        }
     }
 
     /// Rolls a transaction back that no commit was asked for. Its queries that are not complete end with 4350.

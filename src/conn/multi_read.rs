@@ -18,6 +18,7 @@ use crate::dict::record::Record;
 use crate::dict::standing::Standing;
 use crate::dict::table::Table;
 use crate::error::{ndb, own};
+use crate::wire::hash::LANES;
 use crate::wire::transaction::LockMode;
 
 /// Keys in one call at most.
@@ -331,17 +332,9 @@ impl<T: Copy> Connection<T> {
     fn place_all(&mut self, queries: &[u32]) -> Result<Placement, i32> {
         let mut owners = std::mem::take(&mut self.multi.owners);
         owners.clear();
-        for &at in queries {
-            let query = &self.queries[at];
-            let fragment = query.table.fragment_for_key(&query.key, query.key_row.bytes());
-            let replicas = fragment.and_then(|fragment| query.table.fragments.get(fragment as usize));
-            let owner = replicas.and_then(|replicas| {
-                replicas.iter().find_map(|&id| {
-                    let at = self.work.iter().position(|work| work.node.id == id)?;
-                    self.work[at].adopt().then_some(at)
-                })
-            });
-            owners.push(owner);
+        for several in queries.chunks(LANES) {
+            let fragments = self.fragments(several);
+            owners.extend(several.iter().zip(fragments).map(|(&at, fragment)| self.owner(at, fragment?)));
         }
         let placement = placement(&owners);
         let coordinator = match placement {
@@ -357,6 +350,30 @@ impl<T: Copy> Connection<T> {
             _ if full => Err(own::SEND_BUFFER_FULL),
             _ => Ok(placement),
         }
+    }
+
+    /// The fragments of some queries' keys; at most [`LANES`].
+    fn fragments(&self, queries: &[u32]) -> [Option<u32>; LANES] {
+        let query = |at: usize| queries.get(at).map(|&at| &self.queries[at]);
+        if let (Some(a), Some(b), Some(c), Some(d)) = (query(0), query(1), query(2), query(3)) {
+            let alike =
+                |other: &Query<T>| Arc::ptr_eq(&a.table, &other.table) && Arc::ptr_eq(&a.key, &other.key);
+            if [b, c, d].into_iter().all(alike) {
+                let rows = [a, b, c, d].map(|query| query.key_row.bytes());
+                return a.table.fragments_for_keys(&a.key, rows);
+            }
+        }
+        let alone = |query: &Query<T>| query.table.fragment_for_key(&query.key, query.key_row.bytes());
+        std::array::from_fn(|at| query(at).and_then(alone))
+    }
+
+    /// The node of the first replica of a query's fragment that takes work.
+    fn owner(&mut self, at: u32, fragment: u32) -> Option<usize> {
+        let replicas = self.queries[at].table.fragments.get(fragment as usize)?;
+        replicas.iter().find_map(|&id| {
+            let at = self.work.iter().position(|work| work.node.id == id)?;
+            self.work[at].adopt().then_some(at)
+        })
     }
 
     /// Makes a transaction of each part, and packs it as its commit would be.
@@ -413,6 +430,7 @@ impl<T: Copy> Connection<T> {
             return true;
         }
         self.advance(at);
+        self.is_sealed(at);
         false
     }
 

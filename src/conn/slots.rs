@@ -13,7 +13,8 @@ pub const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
 struct Slot<T> {
-    generation: u32,
+    /// The handle of the value, or of the next one.
+    handle: u64,
     value: Option<T>,
 }
 
@@ -40,8 +41,9 @@ impl<T> Slots<T> {
         if self.slots.len() == MAX_SLOTS {
             return None;
         }
-        self.slots.push(Slot { generation: 1, value: Some(value) });
-        Some(self.slots.len() as u32 - 1)
+        let at = self.slots.len() as u32;
+        self.slots.push(Slot { handle: 1 << 32 | self.tag | at as u64, value: Some(value) });
+        Some(at)
     }
 
     /// How many slots have a value.
@@ -53,13 +55,13 @@ impl<T> Slots<T> {
     /// The handle of the value in slot `at`.
     #[inline]
     pub fn handle(&self, at: u32) -> u64 {
-        (self.slots[at as usize].generation as u64) << 32 | self.tag | at as u64
+        self.slots[at as usize].handle
     }
 
     /// The slot's generation.
     #[inline]
     pub fn generation(&self, at: u32) -> u32 {
-        self.slots[at as usize].generation
+        (self.slots[at as usize].handle >> 32) as u32
     }
 
     /// The slot that a handle names, if the handle is this connection's and not given up.
@@ -67,14 +69,14 @@ impl<T> Slots<T> {
     pub fn find(&self, handle: u64) -> Option<u32> {
         let at = handle as u32 & (MAX_SLOTS as u32 - 1);
         let slot = self.slots.get(at as usize)?;
-        let same = slot.value.is_some() && self.handle(at) == handle;
-        same.then_some(at)
+        (slot.handle == handle && slot.value.is_some()).then_some(at)
     }
 
     /// Makes the handle stale; the value stays until it is removed.
     pub fn retire(&mut self, at: u32) {
-        let generation = &mut self.slots[at as usize].generation;
-        *generation = generation.wrapping_add(1).max(1);
+        let slot = &mut self.slots[at as usize];
+        let generation = ((slot.handle >> 32) as u32).wrapping_add(1).max(1);
+        slot.handle = (generation as u64) << 32 | slot.handle as u32 as u64;
     }
 
     /// Takes the value out; its handle is stale from now on.

@@ -4,7 +4,7 @@
 
 use super::record::{HashField, Record};
 use super::table::{FragmentType, Table};
-use crate::wire::hash::{Hasher, hash_short};
+use crate::wire::hash::{Hasher, LANES, hash_short, hash_short_lanes};
 
 impl Table {
     /// The fragment that owns the key in `key_row`, a row of `record`. None when it cannot be computed: the
@@ -16,6 +16,44 @@ impl Table {
             return None;
         }
         self.fragment_for_hash(key_hash(record.hash_fields()?, key_row)?)
+    }
+
+    /// The same of several keys in rows of one record, hashed side by side if they are short numbers.
+    pub fn fragments_for_keys(&self, record: &Record, rows: [&[u8]; LANES]) -> [Option<u32>; LANES] {
+        match self.lanes(record, rows) {
+            Some(hashes) => hashes.map(|hash| self.fragment_for_hash(hash)),
+            None => rows.map(|row| self.fragment_for_key(record, row)),
+        }
+    }
+
+    fn lanes(&self, record: &Record, rows: [&[u8]; LANES]) -> Option<[u32; LANES]> {
+        let fits = |row: &&[u8]| row.len() == record.row_size();
+        if !record.is_of(self) || !self.hash_is_known || !rows.iter().all(fits) {
+            return None;
+        }
+        let [HashField { field, collation: None }] = record.hash_fields()? else { return None };
+        if field.null.is_some() {
+            return None;
+        }
+        let mut short = [[0; 1]; LANES];
+        let mut long = [[0; 2]; LANES];
+        let mut lengths = [0; LANES];
+        for (at, row) in rows.into_iter().enumerate() {
+            let value = field.value(row).ok()?;
+            lengths[at] = value.len();
+            match *value {
+                [a, b, c, d] => short[at] = [u32::from_le_bytes([a, b, c, d])],
+                [a, b, c, d, e, f, g, h] => {
+                    long[at] = [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])];
+                }
+                _ => return None,
+            }
+        }
+        match lengths {
+            [4, 4, 4, 4] => Some(hash_short_lanes(short)),
+            [8, 8, 8, 8] => Some(hash_short_lanes(long)),
+            _ => None,
+        }
     }
 
     /// The fragment that a distribution hash belongs to.
@@ -242,6 +280,28 @@ mod tests {
             let expected = table.fragment_for_hash(hash::hash(&keyinfo)[1]);
             prop_assert!(expected.is_some());
             prop_assert_eq!(table.fragment_for_key(&record, &row), expected);
+        }
+
+        #[test]
+        fn several_keys_at_once_are_as_one_by_one(
+            new in any_table(), bytes in proptest::collection::vec(any::<u8>(), 400..800)
+        ) {
+            let table = as_sent(&new, 5);
+            let record = Record::natural(&table);
+            let rows: [Vec<u8>; 4] = std::array::from_fn(|at| fill_row(&record, &bytes[100 * at..]));
+            let each = rows.each_ref().map(|row| table.fragment_for_key(&record, row));
+            prop_assert_eq!(table.fragments_for_keys(&record, rows.each_ref().map(Vec::as_slice)), each);
+        }
+
+        #[test]
+        fn several_short_keys_at_once_are_as_one_by_one(keys: [u64; 4], long: bool) {
+            let kind = if long { ColumnType::Bigunsigned } else { ColumnType::Unsigned };
+            let table = as_sent(&NewTable::new("db", "t", vec![key_column("k", kind)]), 7);
+            let record = Record::natural(&table);
+            let rows = keys.map(|key| key.to_le_bytes()[..record.row_size()].to_vec());
+            let each = rows.each_ref().map(|row| table.fragment_for_key(&record, row));
+            prop_assert!(each.iter().all(Option::is_some));
+            prop_assert_eq!(table.fragments_for_keys(&record, rows.each_ref().map(Vec::as_slice)), each);
         }
     }
 }

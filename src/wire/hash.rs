@@ -2,6 +2,8 @@
 //! constants and word order are MD5's (RFC 1321); the last block is NDB's own: the mark is a word, the length
 //! counts bytes and stands in word 14. Source: storage/ndb/src/common/util/md5_hash.cpp.
 
+use std::ops::{BitAnd, BitOr, BitXor, Not};
+
 const START: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 /// Words in a block.
 const BLOCK: usize = 16;
@@ -9,27 +11,120 @@ const BLOCK: usize = 16;
 const LENGTH_WORD: usize = 14;
 const MARK: u32 = 0x8000_0000;
 
+/// What the rounds are done on: one word, or one word of each of several hashes.
+trait Word:
+    Copy + BitXor<Output = Self> + BitAnd<Output = Self> + BitOr<Output = Self> + Not<Output = Self>
+{
+    fn constant(value: u32) -> Self;
+    fn plus(self, other: Self) -> Self;
+    fn rotated(self, by: u32) -> Self;
+}
+
+impl Word for u32 {
+    #[inline(always)]
+    fn constant(value: u32) -> u32 {
+        value
+    }
+
+    #[inline(always)]
+    fn plus(self, other: u32) -> u32 {
+        self.wrapping_add(other)
+    }
+
+    #[inline(always)]
+    fn rotated(self, by: u32) -> u32 {
+        self.rotate_left(by)
+    }
+}
+
+/// Hashes that are done side by side.
+pub const LANES: usize = 4;
+
+/// One word of each of them: the compiler makes one instruction of what is done to all.
+#[derive(Clone, Copy)]
+struct Lanes([u32; LANES]);
+
+impl Lanes {
+    #[inline(always)]
+    fn with(self, other: Lanes, f: impl Fn(u32, u32) -> u32) -> Lanes {
+        Lanes(std::array::from_fn(|at| f(self.0[at], other.0[at])))
+    }
+}
+
+impl BitXor for Lanes {
+    type Output = Lanes;
+
+    #[inline(always)]
+    fn bitxor(self, other: Lanes) -> Lanes {
+        self.with(other, |a, b| a ^ b)
+    }
+}
+
+impl BitAnd for Lanes {
+    type Output = Lanes;
+
+    #[inline(always)]
+    fn bitand(self, other: Lanes) -> Lanes {
+        self.with(other, |a, b| a & b)
+    }
+}
+
+impl BitOr for Lanes {
+    type Output = Lanes;
+
+    #[inline(always)]
+    fn bitor(self, other: Lanes) -> Lanes {
+        self.with(other, |a, b| a | b)
+    }
+}
+
+impl Not for Lanes {
+    type Output = Lanes;
+
+    #[inline(always)]
+    fn not(self) -> Lanes {
+        Lanes(self.0.map(|word| !word))
+    }
+}
+
+impl Word for Lanes {
+    #[inline(always)]
+    fn constant(value: u32) -> Lanes {
+        Lanes([value; LANES])
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Lanes) -> Lanes {
+        self.with(other, u32::wrapping_add)
+    }
+
+    #[inline(always)]
+    fn rotated(self, by: u32) -> Lanes {
+        Lanes(self.0.map(|word| word.rotate_left(by)))
+    }
+}
+
 // The four mixing functions, written so that little waits for `b`, the newest value: in `g` the
 // two terms share no bit, so they can be added one by one.
 macro_rules! mix {
     (f, $sum:expr, $b:ident, $c:ident, $d:ident) => {
-        $sum.wrapping_add($d ^ ($b & ($c ^ $d)))
+        $sum.plus($d ^ ($b & ($c ^ $d)))
     };
     (g, $sum:expr, $b:ident, $c:ident, $d:ident) => {
-        $sum.wrapping_add($c & !$d).wrapping_add($b & $d)
+        $sum.plus($c & !$d).plus($b & $d)
     };
     (h, $sum:expr, $b:ident, $c:ident, $d:ident) => {
-        $sum.wrapping_add($b ^ ($c ^ $d))
+        $sum.plus($b ^ ($c ^ $d))
     };
     (i, $sum:expr, $b:ident, $c:ident, $d:ident) => {
-        $sum.wrapping_add($c ^ ($b | !$d))
+        $sum.plus($c ^ ($b | !$d))
     };
 }
 
 macro_rules! step {
     ($mix:ident, $a:ident, $b:ident, $c:ident, $d:ident, $word:expr, $constant:literal, $shift:literal) => {
-        let sum = $a.wrapping_add($constant).wrapping_add($word);
-        $a = mix!($mix, sum, $b, $c, $d).rotate_left($shift).wrapping_add($b);
+        let sum = $a.plus(W::constant($constant)).plus($word);
+        $a = mix!($mix, sum, $b, $c, $d).rotated($shift).plus($b);
     };
 }
 
@@ -49,7 +144,7 @@ macro_rules! rounds {
 /// Mixes one block into the state.
 #[rustfmt::skip]
 #[inline(always)]
-fn transform(state: [u32; 4], x: &[u32; BLOCK]) -> [u32; 4] {
+fn transform<W: Word>(state: [W; 4], x: &[W; BLOCK]) -> [W; 4] {
     let [mut a, mut b, mut c, mut d] = state;
     rounds!(f, (a, b, c, d), x, 7, 12, 17, 22, [
         0 0xd76a_a478, 1 0xe8c7_b756, 2 0x2420_70db, 3 0xc1bd_ceee,
@@ -76,8 +171,8 @@ fn transform(state: [u32; 4], x: &[u32; BLOCK]) -> [u32; 4] {
         4 0xf753_7e82, 11 0xbd3a_f235, 2 0x2ad7_d2bb, 9 0xeb86_d391,
     ]);
     [
-        state[0].wrapping_add(a), state[1].wrapping_add(b),
-        state[2].wrapping_add(c), state[3].wrapping_add(d),
+        state[0].plus(a), state[1].plus(b),
+        state[2].plus(c), state[3].plus(d),
     ]
 }
 
@@ -91,6 +186,19 @@ pub fn hash_short<const N: usize>(words: [u32; N]) -> [u32; 4] {
     block[N] = MARK;
     block[LENGTH_WORD] = 4 * N as u32;
     transform(START, &block)
+}
+
+/// As [`hash_short`] of several keys side by side: the second word of each hash, which picks the fragment.
+#[inline(never)]
+pub fn hash_short_lanes<const N: usize>(keys: [[u32; N]; LANES]) -> [u32; LANES] {
+    const { assert!(N < LENGTH_WORD) };
+    let mut block = [Lanes::constant(0); BLOCK];
+    for (at, word) in block[..N].iter_mut().enumerate() {
+        *word = Lanes(keys.map(|key| key[at]));
+    }
+    block[N] = Lanes::constant(MARK);
+    block[LENGTH_WORD] = Lanes::constant(4 * N as u32);
+    transform(START.map(Lanes::constant), &block)[1].0
 }
 
 /// The hash of whole words. One block up to 13 words, which is nearly every key.
@@ -297,6 +405,10 @@ mod tests {
             let (a, b) = (i.wrapping_mul(0x9e37_79b9), !i);
             assert_eq!(hash_short([a]), plain_hash(&[a]));
             assert_eq!(hash_short([a, b]), plain_hash(&[a, b]));
+            let keys = [[a, b], [b, a], [a, a], [i, 0]];
+            assert_eq!(hash_short_lanes(keys), keys.map(|key| plain_hash(&key)[1]));
+            let keys = [[a], [b], [i], [0]];
+            assert_eq!(hash_short_lanes(keys), keys.map(|key| plain_hash(&key)[1]));
         }
     }
 
