@@ -31,9 +31,14 @@ impl Nodes {
         EmbeddedCluster::start(options).map(Nodes::Embedded).map_err(|error| error.to_string())
     }
 
+    /// Where the real cluster of this process is.
+    pub fn dir() -> PathBuf {
+        std::env::temp_dir().join(format!("ic_torture-{}", std::process::id()))
+    }
+
     /// Starts a real cluster in a directory, which goes with it.
     pub fn real(nodes: NodeId) -> Result<Nodes, String> {
-        let dir = std::env::temp_dir().join(format!("ic_torture-{}", std::process::id()));
+        let dir = Nodes::dir();
         let extra = vec!["HeartbeatIntervalDbApi=1500".to_owned()];
         let options = ndb_cluster::Options { nodes, extra, ..ndb_cluster::Options::new(&dir) };
         NdbCluster::start(options)
