@@ -18,8 +18,10 @@
 #define BOUND 15.0
 #define WRITES 100
 #define WIDE 4000
+/* Wide rows of a transaction: fewer than a connection may have waiting. */
+#define BATCH 200
 /* Of so many wide rows, sockets on the loopback do not take all. */
-#define BATCH 5000
+#define MANY 100000
 
 static pid_t nodes;
 
@@ -180,7 +182,7 @@ static void socket_full(int argc, char **argv)
   IC_RECORD *rec;
   IC_TRANS_ID trans;
   int32_t code;
-  uint32_t id = 0, hint, len, completed = 0;
+  uint32_t id, hint, len, writes = 0, completed = 0;
   const uint8_t *key;
   IC_QUERY_ID query;
   double began;
@@ -198,22 +200,21 @@ static void socket_full(int argc, char **argv)
   OK(ic_apid_conn_write_key_sync(f.conn, query, NULL, 10000));
   halt();
   began = seconds();
-  OK(ic_apid_conn_start_transaction(f.conn, hint, table, &trans));
-  for (id = 0; id < BATCH; id++) {
-    OK(ic_apid_query_create(f.conn, table, rec, rec, &query));
-    memcpy(ic_apid_query_key_row(f.conn, query, NULL), &id, sizeof id);
-    memcpy(ic_apid_query_attr_row(f.conn, query, NULL), &id, sizeof id);
-    OK(ic_apid_conn_write_key(f.conn, query, trans, NULL));
-  }
-  OK(ic_apid_conn_commit_transaction(f.conn, trans));
-  OK(ic_apid_conn_send(f.conn, true));
-  code = ic_apid_conn_start_transaction(f.conn, hint, table, &trans);
-  if (code == 0) {
-    OK(ic_apid_query_create(f.conn, table, rec, rec, &query));
-    code = ic_apid_conn_write_key(f.conn, query, trans, NULL);
-  }
+  do {
+    code = ic_apid_conn_start_transaction(f.conn, hint, table, &trans);
+    for (id = 0; id < BATCH && code == 0; id++) {
+      OK(ic_apid_query_create(f.conn, table, rec, rec, &query));
+      memcpy(ic_apid_query_key_row(f.conn, query, NULL), &writes, sizeof writes);
+      memcpy(ic_apid_query_attr_row(f.conn, query, NULL), &writes, sizeof writes);
+      code = ic_apid_conn_write_key(f.conn, query, trans, NULL);
+      writes += code == 0;
+    }
+    if (id > 0)
+      OK(ic_apid_conn_commit_transaction(f.conn, trans));
+    OK(ic_apid_conn_send(f.conn, true));
+  } while (code == 0 && writes < MANY);
   bounded("filling the socket", began);
-  fprintf(stderr, "%u writes, then %d\n", (unsigned)id, (int)code);
+  fprintf(stderr, "%u writes, then %d\n", (unsigned)writes, (int)code);
   CHECK_CODE(code, IC_ERROR_SEND_BUFFER_FULL);
   CHECK(ic_error_is_temporary(code));
   began = seconds();
@@ -227,7 +228,7 @@ static void socket_full(int argc, char **argv)
     CHECK(ic_apid_query_error(f.conn, query) != 0);
     completed++;
   }
-  CHECK(in_flight(f.conn) == 0 && completed == BATCH);
+  CHECK(in_flight(f.conn) == 0 && completed == writes);
   OK(ic_record_free(rec));
   OK(ic_apid_table_close(table));
   give_up(&f);
