@@ -39,8 +39,8 @@ impl Nodes {
     /// Starts a real cluster in a directory, which goes with it.
     pub fn real(nodes: NodeId) -> Result<Nodes, String> {
         let dir = Nodes::dir();
-        let extra = vec!["HeartbeatIntervalDbApi=1500".to_owned()];
-        let options = ndb_cluster::Options { nodes, extra, ..ndb_cluster::Options::new(&dir) };
+        // Heartbeats are long ones there: who is halted for seconds loses neither the others nor its arbitrator.
+        let options = ndb_cluster::Options { nodes, ..ndb_cluster::Options::new(&dir) };
         NdbCluster::start(options)
             .map(|cluster| Nodes::Real { cluster, dir })
             .map_err(|error| error.to_string())
