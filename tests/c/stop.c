@@ -2,9 +2,9 @@
  * Leaving while data nodes are stopped: they keep their sockets open, and neither read nor answer. Whatever is in
  * flight completes with an error, once, and every call ends in bounded time.
  *
- *   stop CONNECTSTRING PID
+ *   stop CONNECTSTRING PID...
  *
- * PID is the process of the data nodes: it is stopped and continued by signals.
+ * The PIDs are the processes of the data nodes: they are stopped and continued by signals.
  */
 #define _GNU_SOURCE
 
@@ -23,7 +23,7 @@
 /* Of so many wide rows, sockets on the loopback do not take all. */
 #define MANY 100000
 
-static pid_t nodes;
+static char **nodes; /* the processes, behind the last of which is NULL */
 
 static double seconds(void)
 {
@@ -44,14 +44,22 @@ static void bounded(const char *what, double began)
   }
 }
 
+static void signal_nodes(int number)
+{
+  char **node;
+
+  for (node = nodes; *node != NULL; node++)
+    CHECK(kill((pid_t)atoi(*node), number) == 0);
+}
+
 static void halt(void)
 {
-  CHECK(kill(nodes, SIGSTOP) == 0);
+  signal_nodes(SIGSTOP);
 }
 
 static void go_on(void)
 {
-  CHECK(kill(nodes, SIGCONT) == 0);
+  signal_nodes(SIGCONT);
 }
 
 /* Defines writes, each in a transaction of its own, with the commit. */
@@ -240,8 +248,9 @@ int main(int argc, char **argv)
   struct fixture f;
 
   CHECK(argc > 2);
-  nodes = (pid_t)atoi(argv[2]);
-  CHECK(nodes > 1);
+  for (nodes = &argv[2]; *nodes != NULL; nodes++)
+    CHECK(atoi(*nodes) > 1);
+  nodes = &argv[2];
   disconnect_in_flight(argc, argv, false);
   disconnect_in_flight(argc, argv, true);
   free_in_flight(argc, argv);
