@@ -8,7 +8,9 @@
  */
 #define _GNU_SOURCE
 
+#include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <time.h>
 
@@ -52,9 +54,38 @@ static void signal_nodes(int number)
     CHECK(kill((pid_t)atoi(*node), number) == 0);
 }
 
+/* Whether all threads of a process have stopped: a signal takes its time on a busy machine. */
+static bool has_stopped(const char *process)
+{
+  char path[100];
+  struct dirent *entry;
+  bool stopped = true;
+  DIR *threads;
+
+  snprintf(path, sizeof path, "/proc/%s/task", process);
+  CHECK((threads = opendir(path)) != NULL);
+  while (stopped && (entry = readdir(threads)) != NULL) {
+    char state;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%.20s/task/%.20s/stat", process, entry->d_name);
+    if (entry->d_name[0] == '.' || (file = fopen(path, "r")) == NULL)
+      continue;
+    stopped = fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && state == 'T';
+    fclose(file);
+  }
+  closedir(threads);
+  return stopped;
+}
+
 static void halt(void)
 {
+  char **node;
+
   signal_nodes(SIGSTOP);
+  for (node = nodes; *node != NULL; node++)
+    while (!has_stopped(*node))
+      sched_yield();
 }
 
 static void go_on(void)
