@@ -199,16 +199,22 @@ impl<T: Copy> Connection<T> {
             false => ndb::NODE_FAILURE_ABORT,
         };
         for (at, transid) in take_over.transactions {
-            let waits = |t: &super::Transaction| t.transid == transid && t.phase == Phase::TakingOver;
-            if self.transactions.get(at).is_some_and(waits) {
+            if self.is_taken_over(at, transid) {
                 self.end(at, error, false);
             }
         }
     }
 
+    /// Whether a transaction still waits for others to tell its outcome.
+    fn is_taken_over(&self, at: u32, transid: TransId) -> bool {
+        let waits = |t: &super::Transaction| t.transid == transid && t.phase == Phase::TakingOver;
+        self.transactions.get(at).is_some_and(waits)
+    }
+
     /// Whether transactions wait for the outcome of a take-over.
     pub(super) fn awaits_take_over(&self) -> bool {
-        self.work.iter().any(|work| !work.take_over.transactions.is_empty())
+        let waits = |&(at, transid): &(u32, TransId)| self.is_taken_over(at, transid);
+        self.work.iter().any(|work| work.take_over.transactions.iter().any(waits))
     }
 
     /// What the node that took over says of a transaction: `committed` or aborted. It may come before the loss of
