@@ -186,6 +186,12 @@ fn stop() {
 }
 
 #[test]
+fn paused() {
+    let (process, nodes) = NodeProcess::start();
+    run("paused", &[&nodes, &process.0.id().to_string(), "3"]);
+}
+
+#[test]
 fn unload() {
     let nodes = embedded_nodes();
     run_loading("tests/c/unload.c", &[&nodes.connectstring()]);

@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use super::Connection;
-use super::query::{Confirmed, State};
+use super::query::State;
 use super::slots::NONE;
 use super::transaction::{NEVER, Phase, Transaction, Usage};
 use crate::cluster::Left;
@@ -133,10 +133,8 @@ impl<T: Copy> Connection<T> {
         while next != NONE {
             let q = next;
             next = self.queries[q].next;
-            let query = &mut self.queries[q];
-            if query.state == State::Sent {
-                let locked = !matches!(query.confirmed, Confirmed::ReadBy(_));
-                query.error = if locked { ndb::COMMITTED_ROWS_LOST } else { own::DEADLINE };
+            if self.queries[q].state == State::Sent {
+                self.rows_lost(q, own::DEADLINE);
                 self.complete(q);
             }
         }

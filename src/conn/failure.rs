@@ -7,7 +7,8 @@
 //! link to this client, the outcome cannot be known; so it is when all are lost, as when this client was expelled.
 //!
 //! All of this is read in the order in which the links brought it: which nodes are connected, which reports have come.
-//! A report may even be read before the loss of the link that it explains. Source: the protocol notes in
+//! A report may even be read before the loss of the link that it explains; so every loss waits for its reports, even
+//! if no transaction does, or one that is late would be taken for that of the next. Source: the protocol notes in
 //! doc/ndb-protocol.md; storage/ndb/src/kernel/blocks/dbtc/DbtcMain.cpp.
 
 use super::Connection;
@@ -24,7 +25,7 @@ use crate::wire::transaction::TransId;
 pub(super) struct TakeOver {
     /// Their slots, and their ids, for a slot may come to hold another.
     transactions: Vec<(u32, TransId)>,
-    /// The nodes whose reports are still to come.
+    /// The nodes whose reports on the last loss are still to come.
     awaited: NodeSet,
     /// One of them was lost before its report.
     doubtful: bool,
@@ -48,9 +49,13 @@ impl<T: Copy> Connection<T> {
                 self.no_longer_awaited(failed, id);
             }
         }
-        if self.work[node].generation == generation {
-            self.coordinator_lost(node, reports);
-        }
+        // Of an older generation, if it still waits: nobody reports on that any more.
+        self.end_take_over(node, true);
+        let orphans = match self.work[node].generation == generation {
+            true => self.coordinator_lost(node),
+            false => Vec::new(),
+        };
+        self.start_take_over(node, orphans, reports);
         for q in 0..self.queries.bound() {
             let waits = |q: &super::Query<T>| q.state == State::Sent && q.confirmed != Confirmed::No;
             if self.queries.get(q).is_some_and(waits) {
@@ -75,16 +80,33 @@ impl<T: Copy> Connection<T> {
         let on_its_way = |node: NodeId| id.is_none_or(|id| node == id || node == coordinator);
         let mut nodes = self.work.iter().filter(|work| on_its_way(work.node.id));
         if nodes.any(|work| work.lost_at > query.losses) && !query.is_answered() {
-            let committed = self.transactions[query.transaction].committed;
-            query.error = if id.is_none() && committed { ndb::COMMITTED_ROWS_LOST } else { ndb::READ_LOST };
-            query.refused = true;
-            self.answered(q);
+            self.read_lost(q);
         }
     }
 
-    /// Ends what a node coordinated, or has it wait for the nodes of which `reports` are not in yet. Transactions
+    /// A read's row does not come.
+    fn read_lost(&mut self, q: u32) {
+        let query = &mut self.queries[q];
+        query.error = ndb::READ_LOST;
+        query.refused = true;
+        if self.transactions[query.transaction].committed {
+            self.rows_lost(q, ndb::READ_LOST);
+        }
+        self.answered(q);
+    }
+
+    /// The transaction of a query is committed and the query's row does not come: its error. Only where nothing but
+    /// committed reads was committed may the caller simply do it all again.
+    pub(super) fn rows_lost(&mut self, q: u32, error: i32) {
+        let query = &mut self.queries[q];
+        let harmless =
+            matches!(query.confirmed, Confirmed::ReadBy(_)) && !self.transactions[query.transaction].writes;
+        query.error = if harmless { error } else { ndb::COMMITTED_ROWS_LOST };
+    }
+
+    /// Ends what a node coordinated, but for what others must tell the outcome of, which it returns. Transactions
     /// that wait for a record there go elsewhere.
-    fn coordinator_lost(&mut self, node: usize, reports: NodeSet) {
+    fn coordinator_lost(&mut self, node: usize) -> Vec<(u32, TransId)> {
         let work = &mut self.work[node];
         let epoch = work.epoch;
         work.generation = 0;
@@ -95,8 +117,6 @@ impl<T: Copy> Connection<T> {
         work.seizing = 0;
         work.records = 0;
         let waiting = std::mem::take(&mut work.waiting);
-        // Of an older generation, if it still waits: nobody reports on that any more.
-        self.end_take_over(node, true);
         let mut orphans = Vec::new();
         for slot in 0..self.records.len() as u32 {
             let record = &mut self.records[slot as usize];
@@ -116,21 +136,37 @@ impl<T: Copy> Connection<T> {
                 error => self.end(at, error, false),
             }
         }
-        if !orphans.is_empty() {
-            let id = self.work[node].node.id;
-            let others = || self.work.iter().filter(|work| work.node.id != id);
-            // The node that takes over may be one without a link to this client: its word would not come.
-            let doubtful = others().next().is_none() || !others().all(|work| work.is_connected());
-            let connected = others().filter(|work| work.is_connected()).map(|work| work.node.id);
-            let awaited = connected.filter(|&other| !reports.contains(other)).collect();
-            self.work[node].take_over = TakeOver { transactions: orphans, awaited, doubtful };
-            if self.work[node].take_over.awaited.is_empty() {
-                self.end_take_over(node, doubtful);
-            }
-        }
         for (at, transid) in waiting {
             if self.still_waits(at, transid, node) {
                 self.move_on(at, own::NO_NODE);
+            }
+        }
+        orphans
+    }
+
+    /// Has transactions of a lost node wait for the nodes whose report is not among `reports`.
+    fn start_take_over(&mut self, node: usize, transactions: Vec<(u32, TransId)>, reports: NodeSet) {
+        let id = self.work[node].node.id;
+        let others = || self.work.iter().filter(|work| work.node.id != id);
+        // The node that takes over may be one without a link to this client: its word would not come.
+        let doubtful = others().next().is_none() || !others().all(|work| work.is_connected());
+        let connected = others().filter(|work| work.is_connected()).map(|work| work.node.id);
+        let awaited = connected.filter(|&other| !reports.contains(other)).collect();
+        self.work[node].take_over = TakeOver { transactions, awaited, doubtful };
+        if self.work[node].take_over.awaited.is_empty() {
+            self.end_take_over(node, doubtful);
+        }
+    }
+
+    /// The cluster has given a node up, or the take-over of its transactions is over at the node that says so: what
+    /// that one has confirmed as read by the lost node does not come, also if it was packed after the loss was read.
+    #[cold]
+    pub(super) fn reader_failed(&mut self, failed: NodeId) {
+        for q in 0..self.queries.bound() {
+            let by_it =
+                |q: &super::Query<T>| q.state == State::Sent && q.confirmed == Confirmed::ReadBy(failed);
+            if self.queries.get(q).is_some_and(by_it) && !self.queries[q].is_answered() {
+                self.read_lost(q);
             }
         }
     }
@@ -163,16 +199,22 @@ impl<T: Copy> Connection<T> {
             false => ndb::NODE_FAILURE_ABORT,
         };
         for (at, transid) in take_over.transactions {
-            let waits = |t: &super::Transaction| t.transid == transid && t.phase == Phase::TakingOver;
-            if self.transactions.get(at).is_some_and(waits) {
+            if self.is_taken_over(at, transid) {
                 self.end(at, error, false);
             }
         }
     }
 
+    /// Whether a transaction still waits for others to tell its outcome.
+    fn is_taken_over(&self, at: u32, transid: TransId) -> bool {
+        let waits = |t: &super::Transaction| t.transid == transid && t.phase == Phase::TakingOver;
+        self.transactions.get(at).is_some_and(waits)
+    }
+
     /// Whether transactions wait for the outcome of a take-over.
     pub(super) fn awaits_take_over(&self) -> bool {
-        self.work.iter().any(|work| !work.take_over.awaited.is_empty())
+        let waits = |&(at, transid): &(u32, TransId)| self.is_taken_over(at, transid);
+        self.work.iter().any(|work| work.take_over.transactions.iter().any(waits))
     }
 
     /// What the node that took over says of a transaction: `committed` or aborted. It may come before the loss of
@@ -224,7 +266,7 @@ impl<T: Copy> Connection<T> {
         }
         for q in 0..self.queries.bound() {
             if self.queries.get(q).is_some_and(|query| query.state == State::Sent) {
-                self.queries[q].error = ndb::READ_LOST;
+                self.rows_lost(q, ndb::READ_LOST);
                 self.complete(q);
             }
         }

@@ -712,13 +712,15 @@ impl<T: Copy> Connection<T> {
                 self.roll_back(at);
             }
         }
-        let busy = |record: &CoordinatorRecord| !matches!(record.usage, Usage::Idle | Usage::Unused);
+        // Those that were set aside are the manager's afterwards: nothing of the caller's waits for them.
+        let busy = |record: &CoordinatorRecord| matches!(record.usage, Usage::Seizing | Usage::Busy(_));
         while self.records.iter().any(busy) || self.awaits_take_over() {
             self.transmit(true, |_| true);
             if self.cluster.stopping() || Instant::now() >= until {
                 break;
             }
-            self.take_inbox(Some(until), 1);
+            let due = self.cluster.holds.instant(self.due.min(self.cluster.holds.nanos(until)));
+            self.take_inbox(Some(due), 1);
         }
         self.log_busy_records();
         self.stop();

@@ -13,7 +13,7 @@ use crate::link::page::{Content, Page, for_each_signal, is_failure_news};
 use crate::log::log;
 use crate::wire::block::DBTC;
 use crate::wire::gsn;
-use crate::wire::registration::TakeOverTcConf;
+use crate::wire::registration::{NodeFailRep, TakeOverTcConf};
 use crate::wire::signal::{Fragment, Signal};
 use crate::wire::transaction::{
     self as signals, AttrInfo, CommitConf, CommitRef, Ending, FailConf, FailRef, KeyConf, KeyRef,
@@ -119,10 +119,15 @@ impl<T: Copy> Connection<T> {
             gsn::TCKEY_FAILREF => {
                 self.outcome_of_take_over(FailRef::decode(data)?.transid, false).then_some(())?;
             }
-            gsn::TAKE_OVERTCCONF => {
-                self.taken_over(TakeOverTcConf::decode(data)?.failed, self.work[node].node.id);
+            gsn::NODE_FAILREP => {
+                NodeFailRep::decode(signal)?.failed.iter().for_each(|failed| self.reader_failed(failed));
             }
-            gsn::TCRELEASECONF | gsn::NODE_FAILREP | gsn::NF_COMPLETEREP => {}
+            gsn::TAKE_OVERTCCONF => {
+                let failed = TakeOverTcConf::decode(data)?.failed;
+                self.taken_over(failed, self.work[node].node.id);
+                self.reader_failed(failed);
+            }
+            gsn::TCRELEASECONF | gsn::NF_COMPLETEREP => {}
             _ => return None,
         }
         Some(())
@@ -241,6 +246,9 @@ impl<T: Copy> Connection<T> {
                     query.confirmed = Confirmed::Words(0);
                 }
                 if query.is_answered() {
+                    if query.error == ndb::READ_LOST && self.transactions[at].committed {
+                        self.rows_lost(q, ndb::READ_LOST);
+                    }
                     self.complete(q);
                 }
             }

@@ -304,7 +304,11 @@ impl<T: Copy> Connection<T> {
         transaction.epoch = work.epoch;
         work.note_request(self.clock);
         signals::rollback(&mut work.buffer, record.block, self.port.block(), record.connect, transid, false);
+        // The operations that are out end with the rollback: no later than they would without it.
+        let before = transaction.deadline;
         self.start_deadline(at);
+        let deadline = &mut self.transactions[at].deadline;
+        *deadline = before.min(*deadline);
     }
 
     /// Releases the records that no transaction is on.

@@ -164,6 +164,41 @@ fn a_read_confirmed_after_the_loss_of_its_node_completes_once() {
 }
 
 #[test]
+fn a_read_packed_after_the_loss_of_its_node_ends_with_the_news_of_its_failure() {
+    let mut session = Session::new(false);
+    let transaction = session.start(1);
+    let (coordinator, other) = session.nodes_of(transaction);
+    let reader = session.connection.work[other].node.id as u32;
+    let lost = session.page(other, Content::LinkLost);
+    session.take([lost]);
+    session.define(0, 1, transaction, READ).unwrap();
+    session.define(1, 2, transaction, READ).unwrap();
+    session.connection.seal_all();
+    let confirmed = [0, 1].map(|query| session.key_conf(transaction, query, 0, 1 << 31 | reader));
+    let news = |gsn, data: &[u32], sections: &[&[u32]]| {
+        let header = Header { gsn, receiver: block::API_CLUSTERMGR, sender: block::QMGR };
+        let mut words = Vec::new();
+        encode(&mut words, header, data, sections).unwrap();
+        session.page(coordinator, Content::Signals(Words::whole(words)))
+    };
+    let failed = news(gsn::NODE_FAILREP, &[1, 0, 1], &[&[1 << reader]]);
+    let taken_over = news(gsn::TAKE_OVERTCCONF, &[reader, 0, 0], &[]);
+    let [before, after] = confirmed;
+    session.take([before]);
+    assert!(session.tokens().is_empty(), "the row may come through the coordinator");
+    session.take([failed]);
+    assert_eq!(session.tokens(), [1]);
+    session.take([after]);
+    assert!(session.tokens().is_empty(), "the coordinator knew it already, or not yet");
+    session.take([taken_over]);
+    assert_eq!(session.tokens(), [2]);
+    for query in &session.queries[..2] {
+        assert_eq!(session.connection.query_error(*query), Ok(ndb::READ_LOST));
+    }
+    assert_eq!(session.connection.in_flight(), 0);
+}
+
+#[test]
 fn a_locking_read_whose_row_is_lost_ends() {
     let mut session = Session::new(false);
     let transaction = session.start(1);

@@ -2,13 +2,15 @@
  * Leaving while data nodes are stopped: they keep their sockets open, and neither read nor answer. Whatever is in
  * flight completes with an error, once, and every call ends in bounded time.
  *
- *   stop CONNECTSTRING PID
+ *   stop CONNECTSTRING PID...
  *
- * PID is the process of the data nodes: it is stopped and continued by signals.
+ * The PIDs are the processes of the data nodes: they are stopped and continued by signals.
  */
 #define _GNU_SOURCE
 
+#include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <time.h>
 
@@ -18,10 +20,12 @@
 #define BOUND 15.0
 #define WRITES 100
 #define WIDE 4000
+/* Wide rows of a transaction: fewer than a connection may have waiting. */
+#define BATCH 200
 /* Of so many wide rows, sockets on the loopback do not take all. */
-#define BATCH 5000
+#define MANY 100000
 
-static pid_t nodes;
+static char **nodes; /* the processes, behind the last of which is NULL */
 
 static double seconds(void)
 {
@@ -42,14 +46,51 @@ static void bounded(const char *what, double began)
   }
 }
 
+static void signal_nodes(int number)
+{
+  char **node;
+
+  for (node = nodes; *node != NULL; node++)
+    CHECK(kill((pid_t)atoi(*node), number) == 0);
+}
+
+/* Whether all threads of a process have stopped: a signal takes its time on a busy machine. */
+static bool has_stopped(const char *process)
+{
+  char path[100];
+  struct dirent *entry;
+  bool stopped = true;
+  DIR *threads;
+
+  snprintf(path, sizeof path, "/proc/%s/task", process);
+  CHECK((threads = opendir(path)) != NULL);
+  while (stopped && (entry = readdir(threads)) != NULL) {
+    char state;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%.20s/task/%.20s/stat", process, entry->d_name);
+    if (entry->d_name[0] == '.' || (file = fopen(path, "r")) == NULL)
+      continue;
+    stopped = fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && state == 'T';
+    fclose(file);
+  }
+  closedir(threads);
+  return stopped;
+}
+
 static void halt(void)
 {
-  CHECK(kill(nodes, SIGSTOP) == 0);
+  char **node;
+
+  signal_nodes(SIGSTOP);
+  for (node = nodes; *node != NULL; node++)
+    while (!has_stopped(*node))
+      sched_yield();
 }
 
 static void go_on(void)
 {
-  CHECK(kill(nodes, SIGCONT) == 0);
+  signal_nodes(SIGCONT);
 }
 
 /* Defines writes, each in a transaction of its own, with the commit. */
@@ -180,7 +221,7 @@ static void socket_full(int argc, char **argv)
   IC_RECORD *rec;
   IC_TRANS_ID trans;
   int32_t code;
-  uint32_t id = 0, hint, len, completed = 0;
+  uint32_t id, hint, len, writes = 0, completed = 0;
   const uint8_t *key;
   IC_QUERY_ID query;
   double began;
@@ -198,22 +239,21 @@ static void socket_full(int argc, char **argv)
   OK(ic_apid_conn_write_key_sync(f.conn, query, NULL, 10000));
   halt();
   began = seconds();
-  OK(ic_apid_conn_start_transaction(f.conn, hint, table, &trans));
-  for (id = 0; id < BATCH; id++) {
-    OK(ic_apid_query_create(f.conn, table, rec, rec, &query));
-    memcpy(ic_apid_query_key_row(f.conn, query, NULL), &id, sizeof id);
-    memcpy(ic_apid_query_attr_row(f.conn, query, NULL), &id, sizeof id);
-    OK(ic_apid_conn_write_key(f.conn, query, trans, NULL));
-  }
-  OK(ic_apid_conn_commit_transaction(f.conn, trans));
-  OK(ic_apid_conn_send(f.conn, true));
-  code = ic_apid_conn_start_transaction(f.conn, hint, table, &trans);
-  if (code == 0) {
-    OK(ic_apid_query_create(f.conn, table, rec, rec, &query));
-    code = ic_apid_conn_write_key(f.conn, query, trans, NULL);
-  }
+  do {
+    code = ic_apid_conn_start_transaction(f.conn, hint, table, &trans);
+    for (id = 0; id < BATCH && code == 0; id++) {
+      OK(ic_apid_query_create(f.conn, table, rec, rec, &query));
+      memcpy(ic_apid_query_key_row(f.conn, query, NULL), &writes, sizeof writes);
+      memcpy(ic_apid_query_attr_row(f.conn, query, NULL), &writes, sizeof writes);
+      code = ic_apid_conn_write_key(f.conn, query, trans, NULL);
+      writes += code == 0;
+    }
+    if (id > 0)
+      OK(ic_apid_conn_commit_transaction(f.conn, trans));
+    OK(ic_apid_conn_send(f.conn, true));
+  } while (code == 0 && writes < MANY);
   bounded("filling the socket", began);
-  fprintf(stderr, "%u writes, then %d\n", (unsigned)id, (int)code);
+  fprintf(stderr, "%u writes, then %d\n", (unsigned)writes, (int)code);
   CHECK_CODE(code, IC_ERROR_SEND_BUFFER_FULL);
   CHECK(ic_error_is_temporary(code));
   began = seconds();
@@ -227,7 +267,7 @@ static void socket_full(int argc, char **argv)
     CHECK(ic_apid_query_error(f.conn, query) != 0);
     completed++;
   }
-  CHECK(in_flight(f.conn) == 0 && completed == BATCH);
+  CHECK(in_flight(f.conn) == 0 && completed == writes);
   OK(ic_record_free(rec));
   OK(ic_apid_table_close(table));
   give_up(&f);
@@ -239,8 +279,9 @@ int main(int argc, char **argv)
   struct fixture f;
 
   CHECK(argc > 2);
-  nodes = (pid_t)atoi(argv[2]);
-  CHECK(nodes > 1);
+  for (nodes = &argv[2]; *nodes != NULL; nodes++)
+    CHECK(atoi(*nodes) > 1);
+  nodes = &argv[2];
   disconnect_in_flight(argc, argv, false);
   disconnect_in_flight(argc, argv, true);
   free_in_flight(argc, argv);

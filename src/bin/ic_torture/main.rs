@@ -2,10 +2,12 @@
 //! lost, done twice, or left waiting.
 //!
 //! - `schedule`: what goes wrong when, from the seed alone; `nodes`: how it is done to the data nodes;
-//! - `work`: the transactions, through the C functions that `abi` wraps; `check`: the comparison afterwards.
+//! - `work`: the transactions, through the C functions that `abi` wraps; `check`: the comparison afterwards;
+//! - `interrupt`: nothing that was started outlives the program.
 
 mod abi;
 mod check;
+mod interrupt;
 mod nodes;
 mod schedule;
 mod work;
@@ -20,8 +22,9 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 
 use abi::Global;
+use interrupt::{end_cluster, on_interrupt};
 use nodes::Nodes;
-use schedule::{Due, Plan, schedule};
+use schedule::{Action, Due, Plan, schedule};
 use work::{Orders, Outcome, Told, work};
 
 const TABLE: &CStr = c"ic_torture";
@@ -60,7 +63,7 @@ struct Arguments {
     /// Transactions a second that each thread starts
     #[arg(long, default_value_t = 1000)]
     rate: u64,
-    /// Milliseconds that an operation may take [default: 2000 on embedded data nodes, 8000 on real ones]
+    /// Milliseconds that an operation may take [default: 2000 on embedded data nodes, 3000 on real ones]
     #[arg(long)]
     deadline_ms: Option<u32>,
     /// Print what would go wrong when, and end
@@ -85,10 +88,13 @@ fn main() -> ExitCode {
         due.iter().for_each(|(at, action)| println!("{:8.3} s  {action}", at.as_secs_f64()));
         return ExitCode::SUCCESS;
     }
+    let end_cluster = || end_cluster(&Nodes::dir());
+    on_interrupt(end_cluster);
     let limit = HANG + 3 * Duration::from_secs(arguments.seconds);
     thread::spawn(move || {
         thread::sleep(limit);
         eprintln!("ic_torture: violation: something hangs, {limit:?} after the start");
+        end_cluster();
         std::process::abort();
     });
     match torment(&arguments, &due) {
@@ -118,7 +124,7 @@ fn torment(arguments: &Arguments, due: &[Due]) -> Result<usize, String> {
         rate: arguments.rate,
         began: Instant::now(),
         stop: &stop,
-        deadline_ms: arguments.deadline_ms.unwrap_or(if plan.real { 8000 } else { 2000 }),
+        deadline_ms: arguments.deadline_ms.unwrap_or(if plan.real { 3000 } else { 2000 }),
     };
     let mut violations = Vec::new();
     let mut faults = BTreeMap::new();
@@ -129,13 +135,22 @@ fn torment(arguments: &Arguments, due: &[Due]) -> Result<usize, String> {
                 scope.spawn(move || work(global, number, orders))
             })
             .collect();
+        // A real data node takes its time to start: the rest is as much later, and what is too late is left out.
+        let (mut late, end) = (Duration::ZERO, Duration::from_secs(plan.seconds));
         for (at, action) in due {
+            let at = *at + late;
             thread::sleep(at.saturating_sub(orders.began.elapsed()));
             let began = orders.began.elapsed();
+            if plan.real && began > end && !matches!(action, Action::Restart(_)) {
+                break;
+            }
             if let Err(error) = nodes.perform(*action, &ids) {
                 violations.push(format!("at {:.3} s: {error}", began.as_secs_f64()));
             }
             *faults.entry(action.kind()).or_insert(0u64) += 1;
+            if plan.real {
+                late += orders.began.elapsed().saturating_sub(at);
+            }
             if arguments.verbose {
                 let now = orders.began.elapsed().as_secs_f64();
                 eprintln!("{:8.3} s to {now:8.3} s  {action}", began.as_secs_f64());

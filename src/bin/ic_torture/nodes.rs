@@ -31,11 +31,16 @@ impl Nodes {
         EmbeddedCluster::start(options).map(Nodes::Embedded).map_err(|error| error.to_string())
     }
 
+    /// Where the real cluster of this process is.
+    pub fn dir() -> PathBuf {
+        std::env::temp_dir().join(format!("ic_torture-{}", std::process::id()))
+    }
+
     /// Starts a real cluster in a directory, which goes with it.
     pub fn real(nodes: NodeId) -> Result<Nodes, String> {
-        let dir = std::env::temp_dir().join(format!("ic_torture-{}", std::process::id()));
-        let extra = vec!["HeartbeatIntervalDbApi=1500".to_owned()];
-        let options = ndb_cluster::Options { nodes, extra, ..ndb_cluster::Options::new(&dir) };
+        let dir = Nodes::dir();
+        // Heartbeats are long ones there: who is halted for seconds loses neither the others nor its arbitrator.
+        let options = ndb_cluster::Options { nodes, ..ndb_cluster::Options::new(&dir) };
         NdbCluster::start(options)
             .map(|cluster| Nodes::Real { cluster, dir })
             .map_err(|error| error.to_string())

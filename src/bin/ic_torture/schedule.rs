@@ -152,6 +152,8 @@ fn embedded(random: &mut Random, node: NodeId, plan: &Plan) -> Action {
 fn real(random: &mut Random, node: NodeId) -> Action {
     match random.below(4) {
         0 => Action::Kill(node),
+        // Some are over before any deadline, some long after.
+        1 => Action::Pause(node, 4000 + random.below(4000)),
         _ => Action::Pause(node, 100 + random.below(4000)),
     }
 }

@@ -190,3 +190,37 @@ fn a_descriptor_tells_of_one() {
     }
     assert_eq!((session.tokens(), session.error(0)), (vec![1], own::DEADLINE));
 }
+
+#[test]
+fn a_rollback_does_not_put_it_off() {
+    let mut session = Session::new(false);
+    let transaction = session.start(1);
+    session.define(0, 1, transaction, WRITE).unwrap();
+    session.connection.send(true);
+    let at = session.connection.transactions.find(transaction).unwrap();
+    let deadline = session.connection.transactions[at].deadline;
+    session.connection.clock += 1_000_000;
+    session.connection.rollback(transaction).unwrap();
+    assert_eq!(session.connection.transactions[at].deadline, deadline);
+    session.connection.transmit(true, |_| true);
+    session.expire();
+    assert_eq!((session.tokens(), session.error(0)), (vec![1], ndb::ROLLED_BACK));
+    session.settle();
+}
+
+#[test]
+fn finishing_does_not_put_it_off() {
+    let mut session = Session::new(false);
+    session.connection.set_deadline(Some(Duration::from_millis(1)));
+    let transaction = session.start(1);
+    session.define(0, 1, transaction, WRITE).unwrap();
+    session.connection.commit(transaction).unwrap();
+    session.connection.send(true);
+    let (coordinator, _) = session.nodes_of(transaction);
+    let lost = session.page(coordinator, Content::LinkLost);
+    session.take([lost]);
+    assert_eq!(session.connection.in_flight(), 1, "others are to tell the outcome");
+    // None does.
+    session.connection.finish(Duration::from_secs(3600));
+    assert_eq!((session.tokens(), session.error(0)), (vec![1], ndb::UNKNOWN_RESULT));
+}

@@ -155,3 +155,29 @@ fn a_report_on_another_failure_does_not_count() {
     sent.told(gsn::TAKE_OVERTCCONF);
     assert!(sent.pending());
 }
+
+#[test]
+fn a_late_report_does_not_count_for_the_next_loss() {
+    let mut sent = Sent::new(&[WRITE]);
+    // A loss that is read only now, of a link before the one that the commit went to, and its report.
+    let before = Page { generation: 0, ..sent.session.page(sent.coordinator, Content::LinkLost) };
+    sent.session.take([before]);
+    sent.told(gsn::TAKE_OVERTCCONF);
+    sent.lost(sent.coordinator);
+    assert!(sent.pending(), "the report on this loss is still to come");
+    sent.told(gsn::TCKEY_FAILCONF);
+    assert_eq!(sent.outcome(), (0, true, vec![0]));
+}
+
+#[test]
+fn a_row_that_is_lost_beside_a_committed_write_is_not_temporary() {
+    let mut sent = Sent::new(&[READ, WRITE]);
+    let reader = sent.session.connection.work[sent.other].node.id as u32;
+    let read = sent.session.key_conf(sent.transaction, 0, 0, 1 << 31 | reader);
+    let committed = sent.session.key_conf(sent.transaction, 1, 1, 0);
+    sent.session.take([read]);
+    sent.lost(sent.other);
+    assert!(sent.pending());
+    sent.session.take([committed]);
+    assert_eq!(sent.outcome(), (0, true, vec![ndb::COMMITTED_ROWS_LOST, 0]));
+}
