@@ -134,7 +134,11 @@ fn main() {
         &as_it_is,
     );
     stream("signal", "tcseize");
-    each("trace", &["tckey", "api_reg", "get_tabinfo", "node_fail", "create_table", "packed_", "trans"], &as_it_is);
+    each(
+        "trace",
+        &["tckey", "api_reg", "get_tabinfo", "node_fail", "create_table", "packed_", "trans"],
+        &as_it_is,
+    );
     for parts in ["fragment_send", "fragment_recv", "bigdef", "three_sections"] {
         stream("fragments", parts);
     }

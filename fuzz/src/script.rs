@@ -1,7 +1,7 @@
 //! Scripts for the target `client`: recorded conversations as its steps. See the library's `conn::scripted`.
 
 use iclaustron::wire::gsn;
-use iclaustron::wire::requests::key::{Kind, KeyRequest};
+use iclaustron::wire::requests::key::{KeyRequest, Kind};
 use iclaustron::wire::signal::{MAX_MESSAGE, Signal, decode};
 
 const START: u8 = 0;
@@ -73,7 +73,9 @@ impl Steps {
     /// A send, and the answers to eight requests of each node.
     pub fn send(&mut self, way: u8) -> &mut Self {
         self.step(&[SEND, 1]);
-        (0..3).for_each(|node| drop(self.step(&[ANSWER, node, way, 7])));
+        for node in 0..3 {
+            self.step(&[ANSWER, node, way, 7]);
+        }
         self
     }
 
@@ -98,7 +100,9 @@ impl Steps {
         if let Ok(length @ 4..) = u8::try_from(message.len()) {
             const { assert!(MAX_MESSAGE > u8::MAX as usize) };
             self.step(&[RECORDED, node, latest, BOUND, length]);
-            message.iter().for_each(|word| drop(self.step(&word.to_le_bytes())));
+            for word in message {
+                self.step(&word.to_le_bytes());
+            }
         }
         self
     }
@@ -120,9 +124,9 @@ impl Steps {
                     self.step(&[SEND, 1]);
                 }
             }
-            gsn::TC_COMMITREQ => drop(self.step(&[COMMIT, latest, SEND, 1])),
-            gsn::TCROLLBACKREQ => drop(self.step(&[ROLLBACK, latest, SEND, 1])),
-            gsn::TCRELEASEREQ => drop(self.step(&[CLOSE, latest])),
+            gsn::TC_COMMITREQ => return self.step(&[COMMIT, latest, SEND, 1]),
+            gsn::TCROLLBACKREQ => return self.step(&[ROLLBACK, latest, SEND, 1]),
+            gsn::TCRELEASEREQ => return self.step(&[CLOSE, latest]),
             _ => {}
         }
         self
@@ -148,10 +152,10 @@ pub fn conversation<'a>(messages: impl Iterator<Item = (bool, &'a [u32])>) -> Ve
     steps.start().define(0).commit().send(0).poll().send(0).poll();
     for (from_client, message) in messages {
         match decode(message) {
-            Ok(request) if from_client => drop(steps.requested(&request)),
-            Ok(_) => drop(steps.recorded(0, message).poll()),
-            Err(_) => {}
-        }
+            Ok(request) if from_client => steps.requested(&request),
+            Ok(_) => steps.recorded(0, message).poll(),
+            Err(_) => &mut steps,
+        };
     }
     steps.finish()
 }
