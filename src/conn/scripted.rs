@@ -59,7 +59,6 @@ pub fn play(script: &[u8]) {
         if player.step(step).is_none() {
             break;
         }
-        player.check();
     }
     player.end();
 }
@@ -399,6 +398,7 @@ impl<'a> Player<'a> {
         let _ = self.connection.poll(Duration::ZERO);
         self.callbacks();
         self.connection.end_poll();
+        self.check();
         Some(())
     }
 
@@ -765,7 +765,7 @@ impl<'a> Player<'a> {
 
     // What must hold.
 
-    /// Between steps: counts and lists agree.
+    /// After a poll: counts and lists agree.
     fn check(&self) {
         let connection = &self.connection;
         let (mut in_flight, mut unpacked, mut rows_due) = (0, 0, 0);
