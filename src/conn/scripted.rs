@@ -805,7 +805,15 @@ impl<'a> Player<'a> {
         }
         assert_eq!(in_flight, 0, "what is in flight is in a transaction");
         assert_eq!(connection.busy, busy, "transactions with operations");
+        let statistics = connection.statistics();
+        assert_eq!(
+            statistics.defined - statistics.completed,
+            connection.in_flight as u64,
+            "what was counted"
+        );
         for (node, work) in connection.work.iter().enumerate() {
+            let waits = |&(at, transid): &(u32, TransId)| connection.still_waits(at, transid, node);
+            assert!(work.waiting.iter().all(waits), "what waits for a record is there");
             let of_node = || connection.records.iter().filter(|r| r.node == node && r.usage != Usage::Unused);
             assert_eq!(work.records, of_node().count(), "records of a node");
             assert_eq!(work.seizing, of_node().filter(|r| r.usage == Usage::Seizing).count(), "seizes");
