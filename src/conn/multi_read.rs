@@ -518,7 +518,7 @@ impl<T: Copy> Connection<T> {
     }
 
     /// Queries of the connection's own that wait for their next use.
-    #[cfg(any(test, fuzzing))]
+    #[cfg(all(any(test, fuzzing), not(loom)))]
     pub(super) fn own_idle_queries(&self) -> usize {
         self.multi.pools.iter().map(|pool| pool.idle.len()).sum()
     }

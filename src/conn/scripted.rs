@@ -611,7 +611,8 @@ impl<'a> Player<'a> {
                 true => 1 << 16 | (way.is(Way::MARKED) as u32) << 17,
                 false => 0,
             };
-            data[2] = flags | (data.len() as u32 - 5) / 2;
+            let operations = (data.len() as u32 - 5) / 2;
+            data[2] = flags | operations;
             data.push(2);
             if !(last && way.is(Way::LAST_HELD_BACK)) {
                 self.reply(node, gsn::TCKEYCONF, &data, way);
