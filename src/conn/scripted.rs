@@ -1,20 +1,20 @@
 //! A connection that plays a script of bytes: what its user does and what the data nodes say, in any order. Whatever the
 //! script, nothing panics, every operation that was accepted completes once, at the end at the latest, and nothing is left
-//! over. For a fuzzer, and for the tests that keep what it has found; in no build that is for use.
+//! over; and while coordinators alone speak, no transaction is said to be what it is not. For a fuzzer, and for the tests that keep what it has found; in no build that is for use.
 //!
 //! A step is a byte, and the bytes that it takes; a script that ends in the middle of a step ends there. Data nodes are
 //! played in three ways: by a coordinator that answers the oldest request as it should, or not quite ([`Way`]); by
 //! recorded messages, whose ids are put to those of a transaction of this connection if the script says so; by links that
 //! open and are lost. What they say waits until the user polls.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use super::multi_read::{Args, Kind, Source};
 use super::query::{Confirmed, State};
 use super::slots::NONE;
-use super::transaction::Usage;
+use super::transaction::{Phase, Transaction, Usage};
 use super::{Completed, Completion, Connection, Operation};
 use crate::cluster::Limits;
 use crate::cluster::inbox::News;
@@ -22,7 +22,7 @@ use crate::cluster::scripted::Scripted;
 use crate::dict::record::{ColumnRef, FieldSpec, Record};
 use crate::dict::standing::Standing;
 use crate::dict::table::Table;
-use crate::error::own;
+use crate::error::{is_unknown_result, own};
 use crate::link::page::{Content, Page, Words};
 use crate::wire::column::ColumnType;
 use crate::wire::properties::Writer;
@@ -170,6 +170,10 @@ struct Player<'a> {
     pages: Vec<Page>,
     /// By token: whether what was accepted has still to complete.
     open: Vec<bool>,
+    /// What coordinators have committed, whether they said so or not.
+    committed: HashSet<TransId>,
+    /// Nothing but what coordinators answer was said.
+    honest: bool,
 }
 
 impl<'a> Player<'a> {
@@ -188,6 +192,8 @@ impl<'a> Player<'a> {
             coordinators: Default::default(),
             pages: Vec::new(),
             open: Vec::new(),
+            committed: HashSet::new(),
+            honest: true,
         };
         for number in 0..QUERIES {
             let query = player.create_query(number);
@@ -548,6 +554,7 @@ impl<'a> Player<'a> {
                 let [a, b, c] = of_transaction(client, asked.transid);
                 match (request.header.gsn, way.is(Way::REFUSED)) {
                     (gsn::TC_COMMITREQ, false) => {
+                        self.committed.insert(asked.transid);
                         self.reply(
                             node,
                             gsn::TC_COMMITCONF,
@@ -582,6 +589,9 @@ impl<'a> Player<'a> {
         if way.is(Way::ABORTED) {
             let data = [client, transid[0], transid[1], LOCK_TIME, 0];
             return self.reply(node, gsn::TCROLLBACKREP, &data, way);
+        }
+        if commit {
+            self.committed.insert(transid);
         }
         let reader = match way.is(Way::READ_ELSEWHERE) {
             true => (node + 1) % NODES.len(),
@@ -646,6 +656,7 @@ impl<'a> Player<'a> {
             (self.script.below(NODES.len())?, self.script.byte()? as usize, self.script.byte()?);
         let count = self.script.byte()? as usize;
         let mut message = self.script.words(count)?;
+        self.honest = false;
         seal(&mut message);
         let message = match signal::decode(&message) {
             Ok(signal) if how & 1 != 0 => self.bound(node, place, how, &signal),
@@ -799,6 +810,13 @@ impl<'a> Player<'a> {
             assert_eq!(transaction.last, previous, "the end of a list of queries");
             if transaction.record != NONE {
                 assert_eq!(connection.records[transaction.record as usize].usage, Usage::Busy(at));
+            }
+            if self.honest && transaction.phase == Phase::Ended && transaction.started {
+                let Transaction { error, committed, writes, transid, .. } = *transaction;
+                let truth = self.committed.contains(&transid);
+                let aborted = !committed && !is_unknown_result(error);
+                assert!(truth || !committed, "nobody has committed it");
+                assert!(!truth || !writes || !aborted, "it was committed");
             }
             if transaction.unsealed {
                 assert!(connection.unsealed.contains(&at), "what was not sealed is remembered");
