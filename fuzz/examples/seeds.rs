@@ -7,6 +7,7 @@ use std::path::Path;
 
 use iclaustron::dict::record::{Columns, Record};
 use iclaustron::wire::signal;
+use iclaustron_fuzz::script::{Steps, conversation};
 use iclaustron_fuzz::{table_of_all_types, words};
 use serde_json::Value;
 
@@ -16,6 +17,9 @@ const MOST: usize = 20;
 struct Vector {
     name: String,
     bytes: Vec<u8>,
+    /// In which recording it is.
+    what: String,
+    from_client: bool,
 }
 
 fn hex_word(word: &Value) -> [u8; 4] {
@@ -31,7 +35,9 @@ fn vector(line: &str) -> Option<Vector> {
         }
         _ => return None,
     };
-    Some(Vector { name: line["name"].as_str().unwrap().into(), bytes })
+    let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
+    let from_client = line["direction"] == "api->node";
+    Some(Vector { name: text("name"), bytes, what: text("what"), from_client })
 }
 
 fn vectors() -> Vec<Vector> {
@@ -67,8 +73,46 @@ fn all_types() -> Vec<u8> {
     attributes.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
+/// Conversations of a whole client: those recorded, one for each kind of reply, and what nodes make of healthy ones.
+fn clients(vectors: &[Vector]) {
+    let messages: Vec<_> = vectors.iter().map(|vector| words(&vector.bytes)).collect();
+    let all = || vectors.iter().zip(&messages);
+    let of_transactions = |vector: &Vector| vector.name.starts_with("tc") || vector.name.starts_with("trans");
+    let recordings: BTreeSet<_> =
+        vectors.iter().filter(|v| of_transactions(v) && v.name.contains("key")).map(|v| &v.what).collect();
+    for (number, recording) in recordings.into_iter().enumerate().take(MOST / 2) {
+        let part = all().filter(|(vector, _)| vector.what == *recording && of_transactions(vector)).take(40);
+        let script = conversation(part.map(|(vector, words)| (vector.from_client, &words[..])));
+        write("client", &format!("recording_{number}"), &script);
+    }
+    let news = ["node_failrep", "take_overtcconf", "nf_completerep", "tckey_fail", "packed_"];
+    let is_reply = |vector: &Vector| {
+        !vector.from_client
+            && (of_transactions(vector) || news.iter().any(|news| vector.name.starts_with(news)))
+    };
+    let mut kinds = BTreeSet::new();
+    for (vector, words) in all().filter(|(vector, _)| is_reply(vector)) {
+        if kinds.insert(kind(&vector.name)) {
+            let mut steps = Steps::default();
+            steps.start().define(7).define(0).define(2).commit().send(64).poll();
+            steps.send(64).recorded(0, words).poll().lose(0).recorded(1, words).poll();
+            write("client", &vector.name, &steps.finish());
+        }
+    }
+    for way in [0, 1, 2, 4, 8, 10, 16, 32, 64, 128, 194] {
+        let mut steps = Steps::default();
+        for what in [0, 2, 7] {
+            steps.start().define(what).define(7).commit();
+        }
+        steps.multi_read(0xc0).send(0).poll().send(way).poll().lose(0).poll().open(0);
+        steps.start().define(5).send(way).poll().define(128).commit().send(way).poll();
+        write("client", &format!("way_{way}"), &steps.finish());
+    }
+}
+
 fn main() {
     let vectors = vectors();
+    clients(&vectors);
     // One recording of each kind whose name has one of these words in it.
     let each = |target: &str, wanted: &[&str], change: &dyn Fn(&[u8]) -> Vec<u8>| {
         let mut kinds = BTreeSet::new();
@@ -90,6 +134,11 @@ fn main() {
         &as_it_is,
     );
     stream("signal", "tcseize");
+    each(
+        "trace",
+        &["tckey", "api_reg", "get_tabinfo", "node_fail", "create_table", "packed_", "trans"],
+        &as_it_is,
+    );
     for parts in ["fragment_send", "fragment_recv", "bigdef", "three_sections"] {
         stream("fragments", parts);
     }

@@ -1,5 +1,7 @@
 //! What the fuzz targets share: bytes as words, and signals out of whatever bytes a fuzzer makes.
 
+pub mod script;
+
 use iclaustron::dict::table::Table;
 use iclaustron::link::page::for_each_signal;
 use iclaustron::wire::column::ColumnType;

@@ -12,6 +12,9 @@ pub struct Holds {
     /// The longest hold; zero for none.
     pub limit: Duration,
     began: Instant,
+    /// Where the clock stands, if it was set; else 0.
+    #[cfg(any(test, fuzzing))]
+    set: std::sync::atomic::AtomicU64,
     state: Mutex<State>,
     earlier: Condvar,
 }
@@ -30,13 +33,30 @@ impl Holds {
     /// Nothing is held yet on any of `nodes` links.
     pub fn new(limit: Duration, nodes: usize) -> Self {
         let state = State { deadlines: vec![None; nodes], sleeps_to: None, stopping: false };
-        Holds { limit, began: Instant::now(), state: Mutex::new(state), earlier: Condvar::new() }
+        Holds {
+            limit,
+            began: Instant::now(),
+            #[cfg(any(test, fuzzing))]
+            set: Default::default(),
+            state: Mutex::new(state),
+            earlier: Condvar::new(),
+        }
     }
 
     /// The time, in nanoseconds of this clock.
     #[inline]
     pub fn now(&self) -> u64 {
+        #[cfg(any(test, fuzzing))]
+        if let set @ 1.. = self.set.load(std::sync::atomic::Ordering::Relaxed) {
+            return set;
+        }
         self.began.elapsed().as_nanos() as u64
+    }
+
+    /// From now on the clock stands at this time.
+    #[cfg(any(test, fuzzing))]
+    pub fn set(&self, nanos: u64) {
+        self.set.store(nanos, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// The time that this clock shows as `nanos`.

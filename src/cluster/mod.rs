@@ -28,6 +28,8 @@ pub mod port;
 pub mod receive;
 pub mod report;
 pub mod role;
+#[cfg(all(any(test, fuzzing), not(loom)))]
+pub mod scripted;
 mod send_pool;
 pub mod statistics;
 pub mod wakeup;

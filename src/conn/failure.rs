@@ -220,7 +220,11 @@ impl<T: Copy> Connection<T> {
     /// What the node that took over says of a transaction: `committed` or aborted. It may come before the loss of
     /// the coordinator's link is read. False if nothing waits for it.
     pub(super) fn outcome_of_take_over(&mut self, transid: TransId, committed: bool) -> bool {
-        let live = |phase| !matches!(phase, Phase::Open | Phase::Ended);
+        // Nobody commits what no commit was asked for.
+        let live = |phase| match committed {
+            true => matches!(phase, Phase::ExecutingCommit | Phase::Committing | Phase::TakingOver),
+            false => !matches!(phase, Phase::Open | Phase::Ended),
+        };
         let found = (0..self.transactions.bound())
             .find(|&at| self.transactions.get(at).is_some_and(|t| t.transid == transid && live(t.phase)));
         let Some(at) = found else { return false };

@@ -19,6 +19,8 @@ pub mod multi_read;
 pub mod query;
 mod reply;
 pub mod row;
+#[cfg(all(any(test, fuzzing), not(loom)))]
+pub mod scripted;
 mod send;
 mod slots;
 mod statistics;

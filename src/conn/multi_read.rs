@@ -517,6 +517,12 @@ impl<T: Copy> Connection<T> {
         self.multi.pools.iter().position(fits).expect("the pool that the query came from")
     }
 
+    /// Queries of the connection's own that wait for their next use.
+    #[cfg(all(any(test, fuzzing), not(loom)))]
+    pub(super) fn own_idle_queries(&self) -> usize {
+        self.multi.pools.iter().map(|pool| pool.idle.len()).sum()
+    }
+
     fn own_query(&mut self, source: Source<'_>, token: T) -> Result<u32, i32> {
         let (table, standing) = (source.table.clone(), source.standing.clone());
         let query = Query::new(table, standing, source.key.clone(), source.attr.cloned(), token);

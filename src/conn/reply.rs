@@ -183,7 +183,9 @@ impl<T: Copy> Connection<T> {
             return;
         };
         let query = &mut self.queries[q];
-        query.received += row.attributes.len() as u32;
+        // A confirmation that was first has counted it, once however often it comes.
+        let counted = query.confirmed != Confirmed::No && !query.is_answered();
+        query.received = query.received.saturating_add(row.attributes.len() as u32);
         let decoded = match &query.attr {
             Some(attr) if query.decodes => attr.decode_row(row.attributes, query.attr_row.bytes_mut()),
             _ => Ok(()),
@@ -196,8 +198,7 @@ impl<T: Copy> Connection<T> {
             query.error = code;
         }
         if query.is_answered() {
-            // The confirmation was first, and has counted it.
-            self.rows_due = self.rows_due.saturating_sub(1);
+            self.rows_due = self.rows_due.saturating_sub(counted as usize);
             self.answered(q);
         }
     }

@@ -352,6 +352,22 @@ impl<S: Socket> Sender<S> {
     }
 }
 
+/// For a scripted cluster.
+#[cfg(any(test, fuzzing))]
+impl<S: Socket> Sender<S> {
+    /// As [`Sender::open`], with a socket that takes nothing: what is sent waits.
+    pub fn open_full(&self, generation: u32, stream: S) {
+        self.open(generation, stream);
+        self.lock().full = true;
+    }
+
+    /// Takes what waits.
+    pub fn take_waiting(&self) -> Vec<u8> {
+        self.waiting.store(0, Ordering::Relaxed);
+        std::mem::take(&mut self.lock().queue)
+    }
+}
+
 impl<S> State<S> {
     fn new(stream: Option<Arc<S>>, generation: u32) -> Self {
         State {
