@@ -1,9 +1,10 @@
-//! Gives the shared library its soname, and tells the tests whether a real cluster can be started and the
+//! Gives the shared library its soname (under cargo-c, that does: see Cargo.toml), and tells the tests whether a real cluster can be started and the
 //! example of libuv built. The C header is committed, not built: see tests/header.rs.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
+    let cargo_c = std::env::var_os("CARGO_FEATURE_CAPI").is_some();
+    if !cargo_c && std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         let abi = std::env::var("CARGO_PKG_VERSION_MAJOR").unwrap_or_default();
         println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libiclaustron.so.{abi}");
     }
