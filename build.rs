@@ -16,6 +16,7 @@ fn main() {
     has("libuv", "pkg-config", &["--exists", "libuv"]);
     has("python", "python3", &["-c", "import asyncio, ctypes"]);
     has("go", "go", &["version"]);
+    has("abidiff", "abidiff", &["--version"]);
 }
 
 /// Tells the tests whether there is something, by the success of a command.
