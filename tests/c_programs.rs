@@ -67,10 +67,16 @@ fn run_with(source: &str, standard: &str, flags: &[&str], args: &[&str]) -> Stri
     let name = concat!("libiclaustron.so.", env!("CARGO_PKG_VERSION_MAJOR"));
     symlink(library(), dir.path().join(name)).expect("a link to the library");
     let program = dir.path().join("program");
-    let mut command = compiler("CC", "cc");
+    let mut command = match standard.starts_with("c++") {
+        true => compiler("CXX", "c++"),
+        false => compiler("CC", "cc"),
+    };
     command.args(["-g", "-pthread"]).arg(format!("-std={standard}")).args(WARNINGS);
+    if standard.starts_with("c++") {
+        command.args(["-x", "c++"]);
+    }
     command.arg("-I").arg(root().join("include")).arg("-o").arg(&program).arg(root().join(source));
-    must(command.arg(library()).args(flags).arg(format!("-Wl,-rpath,{}", dir.path().display())));
+    must(command.args(["-x", "none"]).arg(library()).args(flags).arg(format!("-Wl,-rpath,{}", dir.path().display())));
     must(Command::new(program).args(args).env_remove("NDB_CONNECTSTRING"))
 }
 
@@ -140,6 +146,29 @@ fn every_export() {
     compiles("tests/c/every_export.c", "c99");
     compiles("tests/c/every_export.c", "c++11");
     run("every_export", &[]);
+    run_source("tests/c/every_export.c", "c++17", &[]);
+}
+
+/// The other headers, each by itself in every standard that it is for.
+#[test]
+fn other_headers() {
+    for standard in ["c99", "c11", "c++11", "c++17"] {
+        compiles("include/iclaustron/ic_types.h", standard);
+    }
+    for standard in ["c++17", "c++20"] {
+        compiles("include/iclaustron/iclaustron.hpp", standard);
+        compiles("tests/cpp/wrapper.cpp", standard);
+    }
+}
+
+#[test]
+fn types_of_columns() {
+    run("types", &[]);
+}
+
+#[test]
+fn cpp_classes() {
+    run_source("tests/cpp/wrapper.cpp", "c++17", &[]);
 }
 
 #[test]
@@ -207,7 +236,8 @@ fn again() {
 
 #[test]
 fn examples_compile() {
-    for name in ["hello", "pipeline", "epoll", "retry", "multi_read"] {
+    let small = ["transactions", "types", "create_table", "statistics", "unit_test"];
+    for name in ["hello", "pipeline", "epoll", "retry", "multi_read"].iter().chain(&small) {
         compiles(&format!("examples/c/{name}.c"), "c99");
     }
 }
@@ -264,6 +294,7 @@ on_a_cluster! {
     multi_read: |nodes| run("multi_read", &[nodes]);
     multi_read_example: |nodes| multi_read(&[nodes]);
     statistics: |nodes| run("statistics", &[nodes]);
+    types: |nodes| run("types", &[nodes]);
     allocations: |nodes| run("allocations", &[nodes]);
     connect_errors_of_a_server: |nodes| run("connect_errors", &[nodes]);
     fork_exit: |nodes| run("fork_exit", &[nodes]);
@@ -273,6 +304,100 @@ on_a_cluster! {
     epoll_example: |nodes| epoll(&[nodes]);
     pipeline_example: |nodes| pipeline(&["--connectstring", nodes]);
     retry_example: |nodes| drop(retry(&[nodes]));
+    small_examples: small_examples;
+}
+
+/// Examples that say the same each time say what examples/README.md shows.
+fn small_examples(nodes: &str) {
+    let page = fs::read_to_string(root().join("examples/README.md")).expect("the page of the examples");
+    for name in ["hello", "transactions", "types", "create_table"] {
+        let said = run_source(&format!("examples/c/{name}.c"), "c99", &[nodes]);
+        let shown: String = said.lines().map(|line| format!("    {line}\n")).collect();
+        assert!(page.contains(&shown), "{name} says\n{said}");
+    }
+    let said = run_source("examples/c/statistics.c", "c99", &[nodes]);
+    assert!(said.contains("reads: 100 without an error, 100 with one"), "{said}");
+    let said = run_source("examples/c/statistics.c", "c99", &["--prometheus", nodes]);
+    assert!(said.contains("# TYPE "), "{said}");
+}
+
+#[test]
+fn unit_test_example() {
+    assert_eq!(run_source("examples/c/unit_test.c", "c99", &[]), "3 tests passed\n");
+}
+
+/// Every whole program of the user guide does what the guide says.
+#[test]
+fn user_guide() {
+    let guide = fs::read_to_string(root().join("doc/user-guide.md")).expect("the guide");
+    let dir = tempfile::tempdir().expect("a directory for the sources");
+    let mut programs = 0;
+    for part in guide.split("```c\n").skip(1) {
+        let (program, rest) = part.split_once("```").expect("the end of a program");
+        let shown = rest.split_once("prints\n\n```text\n").expect("what it prints").1;
+        let shown = shown.split_once("```").expect("the end of that").0;
+        programs += 1;
+        let source = dir.path().join(format!("guide{programs}.c"));
+        fs::write(&source, program).expect("the source");
+        assert_eq!(run_source(source.to_str().expect("a path"), "c11", &[]), shown, "program {programs}");
+    }
+    assert!(programs >= 4, "{programs} programs");
+}
+
+/// 100 000 operations of another language's program, and a row that is not there.
+fn is_right(said: &str) {
+    for line in ["write: 50000 rows", "read: 50000 rows", "error 626: "] {
+        assert!(said.contains(line), "{said}");
+    }
+}
+
+fn python(args: &[&str]) {
+    let mut command = Command::new("python3");
+    command.arg(root().join("examples/python/pipeline.py")).args(args);
+    is_right(&must(command.env("IC_LIBRARY", library()).env("PYTHONDONTWRITEBYTECODE", "1")));
+}
+
+fn go(args: &[&str]) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let name = concat!("libiclaustron.so.", env!("CARGO_PKG_VERSION_MAJOR"));
+    symlink(library(), dir.path().join(name)).expect("a link to the library");
+    let package = format!(
+        "Name: iclaustron\nDescription: as cargo has built it\nVersion: {}\nCflags: -I{}\nLibs: {}\n",
+        env!("CARGO_PKG_VERSION"),
+        root().join("include").display(),
+        library().display(),
+    );
+    fs::write(dir.path().join("iclaustron.pc"), package).expect("the package");
+    let mut command = Command::new("go");
+    command.args(["run", "-buildvcs=false", "."]).args(args).current_dir(root().join("examples/go"));
+    command.env("PKG_CONFIG_PATH", dir.path()).env("LD_LIBRARY_PATH", dir.path());
+    command.env("GOPROXY", "off").env("GOTOOLCHAIN", "local");
+    is_right(&must(&mut command));
+}
+
+#[test]
+#[cfg_attr(not(has_python), ignore = "needs python3")]
+fn python_example_on_embedded_nodes() {
+    python(&[]);
+    python(&[&embedded_nodes().connectstring()]);
+}
+
+#[test]
+#[cfg_attr(not(all(real_cluster, has_python)), ignore = "needs a real cluster and python3")]
+fn python_example_on_real_nodes() {
+    python(&[real_nodes()]);
+}
+
+#[test]
+#[cfg_attr(not(has_go), ignore = "needs Go and pkg-config")]
+fn go_example_on_embedded_nodes() {
+    go(&[]);
+}
+
+#[test]
+#[cfg_attr(not(all(real_cluster, has_go)), ignore = "needs a real cluster, Go and pkg-config")]
+fn go_example_on_real_nodes() {
+    go(&[real_nodes()]);
 }
 
 fn hello(args: &[&str]) {

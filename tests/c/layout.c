@@ -185,6 +185,126 @@ static void init_writes_as_much_as_the_caller_has(void)
     CHECK(u.bytes[i] == untouched);
 }
 
+/* An init function sets exactly the bytes that its caller has, whatever version that is of: fewer than this header's
+ * struct, as many, or more, which are zero. */
+static void check_init(void (*init)(void *, size_t), size_t known)
+{
+  unsigned char bytes[2048], whole[2048];
+  size_t size, said, i;
+
+  CHECK(known + 32 < sizeof bytes);
+  memset(whole, untouched, sizeof whole);
+  init(whole, known);
+  for (size = sizeof(size_t); size <= known + 24; size++) {
+    memset(bytes, untouched, sizeof bytes);
+    init(bytes, size);
+    memcpy(&said, bytes, sizeof said);
+    CHECK(said == size);
+    for (i = sizeof said; i < sizeof bytes; i++)
+      CHECK(bytes[i] == (i >= size ? untouched : i >= known ? 0 : whole[i]));
+  }
+}
+
+#define INITIALISES(type, function)                                                                         \
+  static void init_##type(void *args, size_t size)                                                         \
+  {                                                                                                         \
+    function((type *)args, size);                                                                           \
+  }
+INITIALISES(IC_WRITE_KEY_ARGS, ic_write_key_args_init)
+INITIALISES(IC_READ_KEY_ARGS, ic_read_key_args_init)
+INITIALISES(IC_MULTI_READ_ARGS, ic_multi_read_args_init)
+INITIALISES(IC_CONNECT_ARGS, ic_connect_args_init)
+INITIALISES(IC_TABLE_ARGS, ic_table_args_init)
+INITIALISES(IC_EMBEDDED_ARGS, ic_embedded_args_init)
+
+static void every_init(void)
+{
+#define CHECK_INIT(type) check_init(init_##type, sizeof(type))
+  CHECK_INIT(IC_WRITE_KEY_ARGS);
+  CHECK_INIT(IC_READ_KEY_ARGS);
+  CHECK_INIT(IC_MULTI_READ_ARGS);
+  CHECK_INIT(IC_CONNECT_ARGS);
+  CHECK_INIT(IC_TABLE_ARGS);
+  CHECK_INIT(IC_EMBEDDED_ARGS);
+}
+
+/* A struct of an earlier version: the first bytes of this header's, and its size says so. */
+#define EARLIER(type, last)                                                                                 \
+  (offsetof(type, last) + sizeof(((type *)0)->last))
+
+/* Calls with the structs of an earlier version: what is missing has its default, and is not looked at. */
+static void structs_of_an_earlier_version(struct fixture *f, const char *nodes)
+{
+  IC_QUERY_ID query = new_query(f), executed;
+  IC_TRANS_ID trans;
+  IC_MULTI_READ_ID read;
+  IC_READ_KEY_ARGS read_args;
+  IC_MULTI_READ_ARGS multi_args;
+  IC_CONNECT_ARGS connect_args;
+  IC_TABLE_ARGS table_args;
+  IC_STATS stats;
+  IC_APID_GLOBAL *other;
+  IC_COLUMN column;
+  int32_t dropped;
+  size_t i;
+
+  fill(f->conn, query, 1, 1);
+  memset(&read_args, untouched, sizeof read_args);
+  read_args.size = EARLIER(IC_READ_KEY_ARGS, kind);
+  read_args.kind = IC_READ_KIND_EXCLUSIVE;
+  trans = start(f, query);
+  OK(ic_apid_conn_read_key(f->conn, query, trans, &read_args));
+  OK(ic_apid_conn_commit_transaction(f->conn, trans));
+  drain(f->conn);
+  CHECK(ic_apid_conn_get_next_executed_query(f->conn, &executed) && executed == query);
+  CHECK(ic_apid_query_user_ref(f->conn, query) == NULL);
+  OK(ic_apid_conn_close_transaction(f->conn, trans));
+
+  memset(&multi_args, untouched, sizeof multi_args);
+  multi_args.size = EARLIER(IC_MULTI_READ_ARGS, kind);
+  multi_args.kind = IC_MULTI_READ_EXISTS;
+  OK(ic_apid_conn_multi_read(f->conn, &query, 1, &multi_args, &read));
+  drain(f->conn);
+  OK(ic_apid_multi_read_error(f->conn, read));
+  CHECK(ic_apid_conn_get_next_executed_multi_read(f->conn, &read));
+  CHECK(ic_apid_multi_read_found(f->conn, read) == 1);
+  OK(ic_apid_multi_read_close(f->conn, read));
+
+  memset(&connect_args, untouched, sizeof connect_args);
+  connect_args.size = EARLIER(IC_CONNECT_ARGS, receive_threads);
+  connect_args.node_id = 0;
+  connect_args.receive_threads = 1;
+  OK(ic_apid_global_create(&other));
+  OK(ic_apid_global_connect(other, nodes, &connect_args));
+
+  memset(&table_args, untouched, sizeof table_args);
+  table_args.size = EARLIER(IC_TABLE_ARGS, logged);
+  table_args.logged = 1;
+  dropped = ic_apid_table_drop(other, "test", "c_layout_2");
+  CHECK(dropped == 0 || dropped == 723);
+  OK(ic_apid_table_create(other, "test", "c_layout_2", pair_columns, 2, sizeof *pair_columns, &table_args));
+  OK(ic_apid_table_drop(other, "test", "c_layout_2"));
+  OK(ic_apid_global_free(other));
+
+  memset(&stats, untouched, sizeof stats);
+  stats.size = EARLIER(IC_STATS, defined);
+  OK(ic_apid_conn_stats(f->conn, &stats));
+  CHECK(stats.size == EARLIER(IC_STATS, defined) && stats.defined > 0);
+  for (i = stats.size; i < sizeof stats; i++)
+    CHECK(((unsigned char *)&stats)[i] == untouched);
+  stats.size = EARLIER(IC_STATS, defined);
+  OK(ic_apid_global_stats(f->glob, &stats));
+  for (i = stats.size; i < sizeof stats; i++)
+    CHECK(((unsigned char *)&stats)[i] == untouched);
+
+  memset(&column, untouched, sizeof column);
+  OK(ic_table_column(f->table, 0, &column, EARLIER(IC_COLUMN, kind)));
+  CHECK(strcmp(column.name, "id") == 0 && column.kind == IC_TYPE_UNSIGNED);
+  for (i = EARLIER(IC_COLUMN, kind); i < sizeof column; i++)
+    CHECK(((unsigned char *)&column)[i] == untouched);
+  OK(ic_apid_query_free(f->conn, query));
+}
+
 /* Writes a row with arguments of any size; the query comes on the executed list. */
 static int32_t write_with(struct fixture *f, IC_QUERY_ID query, const void *args)
 {
@@ -237,9 +357,11 @@ int main(int argc, char **argv)
 
   test_time_limit(120);
   init_writes_as_much_as_the_caller_has();
+  every_init();
   if (argc > 1) {
     fixture_begin(&f, argc, argv, "c_layout");
     sizes_of_other_versions(&f);
+    structs_of_an_earlier_version(&f, argv[1]);
     fixture_end(&f);
   }
   return 0;

@@ -1,0 +1,3 @@
+module iclaustron.example
+
+go 1.19
