@@ -28,7 +28,9 @@ const DRAIN: Duration = Duration::from_secs(40);
 /// So much later than its deadline an operation may complete: it is sent after it is defined, and polls take turns
 /// with other work on a busy machine.
 const LATE: Duration = Duration::from_millis(1500);
-/// Freeing a connection waits 2 s for final replies, as the header says; the machine may be busy.
+/// Freeing a connection waits so long for final replies, as the header says, and calls back after that.
+const FREE_WAIT: Duration = Duration::from_secs(2);
+/// It takes no longer than this: the machine may be busy.
 const FREE_LIMIT: Duration = Duration::from_secs(10);
 
 /// The value of the row of a marker.
@@ -515,7 +517,8 @@ impl<'a> Worker<'a> {
         if took > self.told.longest.0 {
             self.told.longest = (took, format!("thread {}, error {error}: {}", self.number, self.name(at)));
         }
-        if took > Duration::from_millis(self.orders.deadline_ms.into()) + LATE {
+        let late = if self.freeing { LATE + FREE_WAIT } else { LATE };
+        if took > Duration::from_millis(self.orders.deadline_ms.into()) + late {
             let text = format!("an operation took {took:?}, error {error}: {}", self.name(at));
             self.violation(text);
         }
