@@ -40,7 +40,8 @@ fn header() -> PathBuf {
 /// Each constant with its value, but for the version.
 fn constants() -> String {
     let header = fs::read_to_string(header()).expect("the header");
-    let named = header.lines().filter_map(|line| line.strip_prefix("#define ")).filter(|line| line.contains(' '));
+    let named =
+        header.lines().filter_map(|line| line.strip_prefix("#define ")).filter(|line| line.contains(' '));
     let mut constants: Vec<_> = named.filter(|line| !line.starts_with("IC_VERSION_")).collect();
     constants.sort_unstable();
     constants.join("\n") + "\n"
@@ -68,7 +69,8 @@ fn definitions(header: &Path) -> String {
     let text = must(command.args(["-E", "-P", "-x", "c"]).arg("-I").arg(root().join("include")).arg(header));
     let mut source = format!("#include \"{}\"\n", header.display());
     for declaration in text.split(['{', '}', ';']).map(str::trim) {
-        let name = declaration.split('(').next().unwrap_or_default().rsplit([' ', '*']).next().unwrap_or_default();
+        let name =
+            declaration.split('(').next().unwrap_or_default().rsplit([' ', '*']).next().unwrap_or_default();
         if name.starts_with("ic_") && declaration.ends_with(')') {
             source += &format!("{declaration} {{ __builtin_trap(); }}\n");
         }
@@ -82,9 +84,17 @@ fn library_of(header: &Path, dir: &Path) -> PathBuf {
     fs::write(&source, definitions(header)).expect("the source");
     let library = dir.join("libiclaustron.so");
     let mut command = compiler();
-    command.args(["-g", "-w", "-shared", "-fPIC", concat!("-Wl,-soname,libiclaustron.so.", env!("CARGO_PKG_VERSION_MAJOR"))]);
+    command.args([
+        "-g",
+        "-w",
+        "-shared",
+        "-fPIC",
+        concat!("-Wl,-soname,libiclaustron.so.", env!("CARGO_PKG_VERSION_MAJOR")),
+    ]);
     // Nothing of the machine in the dump.
-    command.arg(format!("-ffile-prefix-map={}=", root().display())).arg(format!("-ffile-prefix-map={}=", dir.display()));
+    command
+        .arg(format!("-ffile-prefix-map={}=", root().display()))
+        .arg(format!("-ffile-prefix-map={}=", dir.display()));
     must(command.arg("-I").arg(root().join("include")).arg("-o").arg(&library).arg(&source));
     library
 }

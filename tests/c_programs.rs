@@ -76,7 +76,13 @@ fn run_with(source: &str, standard: &str, flags: &[&str], args: &[&str]) -> Stri
         command.args(["-x", "c++"]);
     }
     command.arg("-I").arg(root().join("include")).arg("-o").arg(&program).arg(root().join(source));
-    must(command.args(["-x", "none"]).arg(library()).args(flags).arg(format!("-Wl,-rpath,{}", dir.path().display())));
+    must(
+        command
+            .args(["-x", "none"])
+            .arg(library())
+            .args(flags)
+            .arg(format!("-Wl,-rpath,{}", dir.path().display())),
+    );
     must(Command::new(program).args(args).env_remove("NDB_CONNECTSTRING"))
 }
 

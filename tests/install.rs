@@ -51,7 +51,8 @@ fn installed() -> &'static Installed {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["cinstall", "--locked", "--prefix"]).arg(&prefix).current_dir(root());
         must(&mut cargo);
-        let libdir = must(Command::new("find").arg(&prefix).args(["-name", "iclaustron.pc", "-printf", "%h"]));
+        let libdir =
+            must(Command::new("find").arg(&prefix).args(["-name", "iclaustron.pc", "-printf", "%h"]));
         let libdir = Path::new(libdir.trim()).parent().expect("a directory of libraries").to_owned();
         Installed { prefix, libdir }
     })
@@ -68,7 +69,10 @@ fn elsewhere() -> tempfile::TempDir {
 
 /// What hello says on embedded nodes of its own.
 fn greets(said: &str) {
-    assert!(said.contains("running on 2 embedded data nodes") && said.contains("Hello, data nodes!"), "{said}");
+    assert!(
+        said.contains("running on 2 embedded data nodes") && said.contains("Hello, data nodes!"),
+        "{said}"
+    );
 }
 
 fn words(text: &str) -> BTreeSet<&str> {
@@ -106,7 +110,8 @@ fn same_library_as_cargo_builds() {
     let theirs = installed().libdir.join("libiclaustron.so");
     assert_eq!(soname(&theirs), concat!("[libiclaustron.so.", env!("CARGO_PKG_VERSION_MAJOR"), "]"));
     assert_eq!(soname(&theirs), soname(&ours));
-    let exported = must(Command::new("nm").args(["-D", "--defined-only", "--format=just-symbols"]).arg(&theirs));
+    let exported =
+        must(Command::new("nm").args(["-D", "--defined-only", "--format=just-symbols"]).arg(&theirs));
     let listed = fs::read_to_string(root().join("abi/symbols.txt")).expect("the list of symbols");
     assert_eq!(words(&exported), words(&listed));
 }
