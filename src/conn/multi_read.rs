@@ -286,6 +286,9 @@ impl<T: Copy> Connection<T> {
         if queries.is_empty() || queries.len() > MAX_KEYS {
             return Err(own::INVALID_ARGUMENT);
         }
+        if self.in_flight + queries.len() > self.max_in_flight {
+            return Err(self.refused(own::TOO_MANY_IN_FLIGHT));
+        }
         // Room for every part's transaction.
         if !self.transactions.has_room(queries.len()) || !self.multi_reads.has_room(1) {
             return Err(own::TOO_MANY_IN_FLIGHT);

@@ -37,10 +37,10 @@ impl Retry {
     /// What to do after an attempt has failed with `code`, so long after the first failure.
     pub fn next(&mut self, code: i32, elapsed: Duration) -> Decision {
         let again = is_temporary(code) && code != own::STILL_IN_FLIGHT;
+        self.failed = self.failed.saturating_add(1);
         if !again && !is_unknown_result(code) {
             return Decision::Stop;
         }
-        self.failed = self.failed.saturating_add(1);
         let pause = self.pause();
         let over = !self.limit.is_zero() && elapsed + pause > self.limit;
         let spent = self.attempts != 0 && self.failed >= self.attempts;
