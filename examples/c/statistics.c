@@ -11,16 +11,23 @@
 #include "example.h"
 #include "rows.h"
 
+#define TABLE "ic_statistics"
+
 /* Writes and reads rows, one after the other. */
 static void work(IC_APID_GLOBAL *glob)
 {
   IC_APID_CONNECTION *conn;
-  IC_TABLE_DEF *table = row_table(glob);
-  IC_RECORD *rec = row_record(table);
+  IC_TABLE_DEF *table;
+  IC_RECORD *rec;
   IC_QUERY_ID query;
   IC_STATS stats;
   uint32_t id;
+  int32_t dropped = ic_apid_table_drop(glob, "test", TABLE); /* what an earlier run may have left */
 
+  if (dropped != 0 && dropped != 723) /* no such table */
+    ex_fail("dropping the table", dropped);
+  table = row_table_named(glob, TABLE);
+  rec = row_record(table);
   EX_CHECK(ic_apid_conn_create(glob, &conn));
   EX_CHECK(ic_apid_query_create(conn, table, rec, rec, &query));
   for (id = 0; id < 200; id++) {
@@ -47,6 +54,7 @@ static void work(IC_APID_GLOBAL *glob)
   EX_CHECK(ic_apid_conn_free(conn));
   EX_CHECK(ic_record_free(rec));
   EX_CHECK(ic_apid_table_close(table));
+  EX_CHECK(ic_apid_table_drop(glob, "test", TABLE));
 }
 
 /* Those of all connections, as a text. */
