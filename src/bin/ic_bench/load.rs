@@ -1,7 +1,6 @@
 //! One user thread: a connection, its queries, and the batches that it keeps in flight.
 //!
-//! Each round sends what is defined, polls once, and starts a batch anew when all of it has completed. No operation
-//! allocates. The clock is read once a round, after the poll: latency is from the end of the poll that an operation
+//! Each round sends, polls once, and starts a batch when there is room for one. No operation allocates. The clock is read once a round, after the poll: latency is from the end of the poll that an operation
 //! was defined after to the end of the poll that completed it, so it holds the time that the round's other
 //! definitions took.
 //!
@@ -14,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use iclaustron::cluster::Cluster;
-use iclaustron::conn::multi_read::{Args, KeyState, Kind};
+use iclaustron::conn::multi_read::{self, Args, KeyState};
 use iclaustron::conn::{Completed, Connection, Operation};
 use iclaustron::error::{Error, is_temporary, ndb, own};
 use iclaustron::wire::transaction::{AbortOption, LockMode, WriteKind};
@@ -79,29 +78,49 @@ pub enum Mix {
     Write,
     Delete,
     ReadAndUpdate,
-    /// Every slot is a multi-key read.
+    /// Multi-key reads.
     MultiRead,
-    /// So is every third; the others are updates of one row.
+    /// One after every two updates of one row.
     MultiReadAfterWrites,
 }
 
 impl Mix {
-    #[inline]
-    fn is_multi_read(self, slot: u32) -> bool {
+    /// The kinds of slots it needs, and their sizes.
+    fn kinds(self, size: u32) -> Vec<(Kind, u32)> {
         match self {
-            Mix::MultiRead => true,
-            Mix::MultiReadAfterWrites => slot % 3 == 2,
-            _ => false,
+            Mix::MultiRead => vec![(Kind::MultiRead, size)],
+            Mix::MultiReadAfterWrites => vec![(Kind::Transaction, 1), (Kind::MultiRead, size)],
+            _ => vec![(Kind::Transaction, size)],
+        }
+    }
+
+    /// The kind of the slot that starts as number `turn`.
+    #[inline]
+    fn kind(self, turn: u64) -> Kind {
+        match self {
+            Mix::MultiRead => Kind::MultiRead,
+            Mix::MultiReadAfterWrites if turn % 3 == 2 => Kind::MultiRead,
+            _ => Kind::Transaction,
+        }
+    }
+
+    /// How many operations, or keys, one completion stands for in the mean.
+    #[inline]
+    fn operations_of_a_completion(self, size: u32) -> u32 {
+        match self {
+            Mix::MultiRead => size,
+            Mix::MultiReadAfterWrites => (2 + size) / 3,
+            _ => 1,
         }
     }
 }
 
-/// What a worker keeps in flight.
+/// What a worker keeps in flight. A key of a multi-key read counts as an operation.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
-    /// Operations of a transaction.
+    /// Operations of a transaction, or keys of a multi-key read.
     pub size: u32,
-    /// Operations of a batch, a multiple of `size`.
+    /// Operations that are sent at once, a multiple of `size`.
     pub batch: u32,
     /// Batches.
     pub depth: u32,
@@ -212,24 +231,34 @@ struct Place {
     operation: Operation,
 }
 
-/// A transaction in its slot.
-#[derive(Debug, Default)]
+/// A transaction or a multi-key read in its slot.
+#[derive(Debug)]
 struct Slot {
+    /// Its operations or keys, in `Worker::places`.
+    first: u32,
+    size: u32,
+    kind: Kind,
     transaction: Option<u64>,
     /// Operations that are not complete.
     left: u32,
     /// It met a temporary error: the same keys once more.
     again: bool,
+    /// When it started, or was to start.
     started: u64,
 }
 
-/// Transactions that start together.
-#[derive(Debug, Default)]
-struct Batch {
-    /// Transactions that are not complete.
-    left: u32,
-    /// When it started, or was to start.
-    started: u64,
+impl Slot {
+    #[inline]
+    fn places(&self) -> std::ops::Range<usize> {
+        self.first as usize..(self.first + self.size) as usize
+    }
+}
+
+/// What a slot is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Transaction,
+    MultiRead,
 }
 
 /// A user thread.
@@ -244,10 +273,15 @@ pub struct Worker {
     manner: Manner,
     places: Vec<Place>,
     slots: Vec<Slot>,
-    batches: Vec<Batch>,
-    /// Of an open loop: batches that wait for their time, and when the next one starts.
-    free: Vec<u32>,
+    /// Slots without anything in flight, by kind, and how many operations may still start.
+    free: [Vec<u32>; 2],
+    room: u32,
+    /// Slots started so far.
+    turn: u64,
+    /// When the next batch of an open loop starts.
     due: f64,
+    /// How long the next poll may wait.
+    wait: Duration,
     /// Slots to start in the next round.
     later: Vec<u32>,
     /// The queries of one multi-key read.
@@ -267,15 +301,21 @@ impl Worker {
     pub fn new(cluster: &Arc<Cluster>, t9: &T9, keys: Keys, mix: Mix, shape: Shape) -> Result<Worker, Error> {
         let failed = |code| Error::new(code, "making a connection and its queries");
         let mut connection = Connection::new(cluster.clone()).map_err(failed)?;
-        let Shape { size, batch, depth } = shape;
-        let mut places = Vec::new();
-        for at in 0..batch * depth {
-            let (key, value) = (t9.key.clone(), Some(t9.value.clone()));
-            let query = connection.create_query(t9.table.clone(), t9.standing.clone(), key, value, at);
-            let operation = Operation::Read(LockMode::Committed);
-            places.push(Place { query: query.map_err(failed)?, slot: at / size, key: 0, operation });
+        let room = shape.batch * shape.depth;
+        let (mut places, mut slots, mut free) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
+        for (kind, size) in mix.kinds(shape.size) {
+            for _ in 0..room / size {
+                let (slot, first) = (slots.len() as u32, places.len() as u32);
+                for at in first..first + size {
+                    let (key, value) = (t9.key.clone(), Some(t9.value.clone()));
+                    let query =
+                        connection.create_query(t9.table.clone(), t9.standing.clone(), key, value, at);
+                    places.push(Place { query: query.map_err(failed)?, slot, key: 0, operation: READ });
+                }
+                slots.push(Slot { first, size, kind, transaction: None, left: 0, again: false, started: 0 });
+                free[kind as usize].push(slot);
+            }
         }
-        let slots = batch * depth / size;
         let latencies = Histogram::new_with_bounds(1, LONGEST, 3);
         let latencies = latencies.map_err(|error| Error::new(own::INTERNAL, error.to_string()))?;
         Ok(Worker {
@@ -287,12 +327,14 @@ impl Worker {
             shape,
             manner: Manner::default(),
             places,
-            slots: (0..slots).map(|_| Slot::default()).collect(),
-            batches: (0..depth).map(|_| Batch::default()).collect(),
-            free: Vec::with_capacity(depth as usize),
+            later: Vec::with_capacity(slots.len()),
+            slots,
+            free,
+            room,
+            turn: 0,
             due: 0.0,
-            later: Vec::with_capacity(slots as usize),
-            queries: Vec::with_capacity(size as usize),
+            wait: POLL,
+            queries: Vec::with_capacity(shape.size as usize),
             over: false,
             counts: Counts::default(),
             clock: Instant::now(),
@@ -316,14 +358,9 @@ impl Worker {
         let mut end = None;
         self.clock = Instant::now();
         self.tick();
-        match self.manner.pace {
-            Some(pace) => {
-                self.due = pace.first;
-                self.free.extend(0..self.shape.depth);
-            }
-            None => (0..self.shape.depth).try_for_each(|batch| self.start_batch(batch, self.now))?,
-        }
-        while self.connection.in_flight() > 0 || !self.later.is_empty() || self.is_paced() {
+        self.due = self.manner.pace.map_or(0.0, |pace| pace.first);
+        self.start_more()?;
+        while !self.over || self.connection.in_flight() > 0 || !self.later.is_empty() {
             let before = self.counts.completed;
             self.round()?;
             shared.completed.fetch_add(self.counts.completed - before, Ordering::Relaxed);
@@ -353,23 +390,11 @@ impl Worker {
         Totals { operations: self.counts.completed, wakeups: self.connection.statistics().wakeups }
     }
 
-    /// Whether batches will start by themselves.
-    fn is_paced(&self) -> bool {
-        self.manner.pace.is_some() && !self.over
-    }
-
     fn round(&mut self) -> Result<(), i32> {
-        if !self.later.is_empty() {
-            self.start_later()?;
-        }
-        let wait = match self.manner.pace {
-            Some(pace) if !self.over => self.start_due(pace)?,
-            _ => POLL,
-        };
         self.connection.send(self.manner.force);
         self.connection.set_poll_min(self.enough());
         // Without anything in flight nothing can come, and the poll lasts as long as it may.
-        self.connection.poll(wait)?;
+        self.connection.poll(self.wait)?;
         self.tick();
         while let Some(completion) = self.connection.next_callback() {
             match completion.completed {
@@ -379,11 +404,29 @@ impl Worker {
             self.connection.callback_done(completion.completed);
         }
         self.record();
+        // As callbacks would: what is in flight at the end of a poll takes its acknowledgements along.
+        self.start_more()?;
         self.connection.end_poll();
         Ok(())
     }
 
-    /// Completions worth to wait for.
+    /// Starts what there is room, and time, for.
+    fn start_more(&mut self) -> Result<(), i32> {
+        if !self.later.is_empty() {
+            self.start_later()?;
+        }
+        match self.manner.pace {
+            Some(pace) => self.wait = self.start_due(pace)?,
+            None => {
+                while self.has_room() {
+                    self.start_batch(self.now)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Completions worth to wait for: what makes room for a batch.
     #[inline]
     fn enough(&self) -> u32 {
         match self.manner {
@@ -392,20 +435,26 @@ impl Worker {
             // With smaller batches something starts with nearly every completion.
             _ if self.shape.batch < WORTH_WAITING || !self.later.is_empty() => 1,
             _ => {
-                let left = self.batches.iter().map(|batch| batch.left).filter(|&left| left > 0);
-                let size = if self.mix == Mix::MultiReadAfterWrites { 1 } else { self.shape.size };
-                left.min().unwrap_or(0) * size
+                let missing = self.shape.batch.saturating_sub(self.room);
+                (missing / self.mix.operations_of_a_completion(self.shape.size)).max(1)
             }
         }
+    }
+
+    #[inline]
+    fn has_room(&self) -> bool {
+        !self.over && self.room >= self.shape.batch
     }
 
     /// Starts the batches whose time has come. How long the next one has to wait.
     fn start_due(&mut self, pace: Pace) -> Result<Duration, i32> {
         while self.due <= self.now as f64 {
-            let Some(batch) = self.free.pop() else { return Ok(POLL) };
+            if !self.has_room() {
+                return Ok(POLL);
+            }
             let started = self.due as u64;
             self.due += pace.between;
-            self.start_batch(batch, started)?;
+            self.start_batch(started)?;
         }
         Ok(POLL.min(Duration::from_nanos(self.due as u64 - self.now)))
     }
@@ -453,7 +502,7 @@ impl Worker {
     #[inline]
     fn complete_multi_read(&mut self, read: u64, slot: u32) -> Result<(), i32> {
         self.slots[slot as usize].left -= 1;
-        for (index, at) in self.places_of(slot).enumerate() {
+        for (index, at) in self.slots[slot as usize].places().enumerate() {
             match self.connection.multi_read_key(read, index)? {
                 KeyState::Found => self.check(at as u32)?,
                 KeyState::Missing => self.failed(slot, ndb::NO_SUCH_ROW),
@@ -484,32 +533,33 @@ impl Worker {
                 self.later.push(slot);
                 Ok(())
             }
-            (false, false) => self.finished(slot),
-        }
-    }
-
-    /// A transaction is complete; when all of its batch are, the next follows.
-    #[inline]
-    fn finished(&mut self, slot: u32) -> Result<(), i32> {
-        let at = slot / (self.shape.batch / self.shape.size);
-        let batch = &mut self.batches[at as usize];
-        batch.left -= 1;
-        match (batch.left, self.manner.pace) {
-            (0, None) => self.start_batch(at, self.now),
-            (0, Some(_)) => {
-                self.free.push(at);
+            (false, false) => {
+                self.room += transaction.size;
+                self.free[transaction.kind as usize].push(slot);
                 Ok(())
             }
-            _ => Ok(()),
         }
     }
 
-    /// Starts the transactions of a batch on the next keys.
+    /// Starts what is next, as much as a batch has room for.
     #[inline]
-    fn start_batch(&mut self, at: u32, started: u64) -> Result<(), i32> {
-        let count = self.shape.batch / self.shape.size;
-        self.batches[at as usize] = Batch { left: count, started };
-        (at * count..(at + 1) * count).try_for_each(|slot| self.start_anew(slot))
+    fn start_batch(&mut self, started: u64) -> Result<(), i32> {
+        let mut left = self.shape.batch;
+        while !self.over {
+            let kind = self.mix.kind(self.turn);
+            let Some(&slot) = self.free[kind as usize].last() else { break };
+            let size = self.slots[slot as usize].size;
+            if size > left {
+                break;
+            }
+            left -= size;
+            self.room -= size;
+            self.turn += 1;
+            self.free[kind as usize].pop();
+            self.slots[slot as usize].started = started;
+            self.start_anew(slot)?;
+        }
+        Ok(())
     }
 
     #[inline]
@@ -552,7 +602,8 @@ impl Worker {
     /// Starts a transaction on the next keys; none when there are no more.
     #[inline]
     fn start_anew(&mut self, slot: u32) -> Result<(), i32> {
-        for at in self.places_of(slot) {
+        let Slot { kind, .. } = self.slots[slot as usize];
+        for at in self.slots[slot as usize].places() {
             let Some(key) = self.keys.next() else {
                 self.over = true;
                 return Ok(());
@@ -568,7 +619,7 @@ impl Worker {
                 Mix::ReadAndUpdate if self.random.next() & 1 == 0 => READ,
                 Mix::ReadAndUpdate => UPDATE,
                 Mix::MultiRead => READ,
-                Mix::MultiReadAfterWrites if self.mix.is_multi_read(slot) => READ,
+                Mix::MultiReadAfterWrites if kind == Kind::MultiRead => READ,
                 Mix::MultiReadAfterWrites => UPDATE,
             };
         }
@@ -584,15 +635,10 @@ impl Worker {
         }
     }
 
-    fn places_of(&self, slot: u32) -> std::ops::Range<usize> {
-        let first = (slot * self.shape.size) as usize;
-        let alone = self.mix == Mix::MultiReadAfterWrites && !self.mix.is_multi_read(slot);
-        first..first + if alone { 1 } else { self.shape.size as usize }
-    }
-
     #[inline]
     fn define(&mut self, slot: u32) -> Result<(), i32> {
-        let places = self.places_of(slot);
+        let Slot { kind, .. } = self.slots[slot as usize];
+        let places = self.slots[slot as usize].places();
         let generation = self.now as u8;
         for place in &self.places[places.clone()] {
             let (key, value) = self.connection.rows(place.query)?;
@@ -604,7 +650,7 @@ impl Worker {
             };
             table::put(new, value.bytes_mut());
         }
-        if self.mix.is_multi_read(slot) {
+        if kind == Kind::MultiRead {
             return self.define_multi_read(slot);
         }
         let hint = self.connection.hint_for_query(self.places[places.start].query)?;
@@ -612,7 +658,6 @@ impl Worker {
         let state = &mut self.slots[slot as usize];
         state.transaction = Some(transaction);
         state.again = false;
-        state.started = self.batches[(slot / (self.shape.batch / self.shape.size)) as usize].started;
         for at in places {
             let place = &self.places[at];
             self.connection.define(place.query, transaction, place.operation, true, at as u32)?;
@@ -623,11 +668,10 @@ impl Worker {
 
     fn define_multi_read(&mut self, slot: u32) -> Result<(), i32> {
         self.queries.clear();
-        self.queries.extend(self.places[self.places_of(slot)].iter().map(|place| place.query));
         let state = &mut self.slots[slot as usize];
+        self.queries.extend(self.places[state.places()].iter().map(|place| place.query));
         state.again = false;
-        state.started = self.batches[(slot / (self.shape.batch / self.shape.size)) as usize].started;
-        let args = Args { kind: Kind::Gather, limit: None, callback: true, token: slot };
+        let args = Args { kind: multi_read::Kind::Gather, limit: None, callback: true, token: slot };
         self.connection.multi_read(&self.queries, args)?;
         state.left = 1;
         Ok(())
