@@ -17,7 +17,7 @@ pub const KINDS: usize = 5;
 
 /// What an operation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[repr(usize)]
+#[repr(u8)]
 pub enum Kind {
     /// Reads a row.
     #[default]
@@ -146,7 +146,7 @@ statistics! {
 
 /// Why an operation failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(usize)]
+#[repr(u8)]
 enum Failure {
     Temporary = 0,
     Permanent = 1,

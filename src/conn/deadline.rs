@@ -45,9 +45,8 @@ impl<T: Copy> Connection<T> {
     /// Something of a transaction goes out, or starts to wait for its record.
     #[inline]
     pub(super) fn start_deadline(&mut self, at: u32) {
-        let transaction = &mut self.transactions[at];
-        transaction.deadline = self.clock.saturating_add(transaction.limit);
-        self.due = self.due.min(transaction.deadline);
+        let deadline = self.transactions[at].start_deadline(self.clock);
+        self.due = self.due.min(deadline);
     }
 
     /// The buffer of a node is about to be written: what was packed long before has its time from now.

@@ -27,7 +27,7 @@ pub(super) enum Step {
 pub(super) struct Failure {
     pub(super) step: Step,
     /// Index of the coordinator's node.
-    node: usize,
+    node: u8,
     /// The transaction was committed all the same.
     committed: bool,
 }
@@ -69,7 +69,7 @@ impl<T: Copy> Connection<T> {
             Phase::Committing | Phase::ExecutingCommit => Step::Commit,
             Phase::Open | Phase::Executing | Phase::Ended => Step::Execute,
         };
-        Failure { step, node: transaction.node, committed: transaction.committed }
+        Failure { step, node: transaction.node as u8, committed: transaction.committed }
     }
 
     /// The last completion of a query, in a line.
@@ -91,7 +91,7 @@ impl<T: Copy> Connection<T> {
         if code == 0 {
             return explain(0);
         }
-        let node = &self.work[failure.node].node;
+        let node = &self.work[failure.node as usize].node;
         let (step, id, host) = (failure.step.name(), node.id, &node.host);
         let committed = match failure.committed {
             true => "was committed",

@@ -15,6 +15,7 @@
 mod deadline;
 pub mod explain;
 mod failure;
+pub mod free_set;
 pub mod multi_read;
 pub mod query;
 mod reply;
@@ -339,30 +340,29 @@ impl<T: Copy> Connection<T> {
     ) -> Result<(), i32> {
         let at = self.query_at(query)?;
         let in_transaction = self.transaction_at(transaction)?;
-        let state = &self.transactions[in_transaction];
+        let id = self.operation_id(at);
+        let transaction = &mut self.transactions[in_transaction];
         if self.finished {
             return Err(own::NOT_CONNECTED);
         }
-        if !state.takes_work() {
+        if !transaction.takes_work() {
             return Err(own::TRANSACTION_NOT_OPEN);
         }
-        let waits = self.work[state.node].waiting();
+        let waits = self.work[transaction.node].waiting();
         if 4 * self.unpacked + waits > self.max_waiting {
             return Err(self.refused(own::SEND_BUFFER_FULL));
         }
         if self.in_flight >= self.max_in_flight {
             return Err(self.refused(own::TOO_MANY_IN_FLIGHT));
         }
-        let id = self.operation_id(at);
-        let sender = self.port.block();
         let query = &mut self.queries[at];
         if !matches!(query.state, State::Idle | State::InCallback) {
             return Err(own::QUERY_NOT_IDLE);
         }
         query.standing.check(self.cluster.incarnation.load(Ordering::Relaxed))?;
-        query.pack(sender, id, operation)?;
+        query.pack(self.port.block(), id, operation)?;
         query.define(callback, token);
-        self.transactions[in_transaction].writes |= matches!(operation, Operation::Write(..));
+        transaction.writes |= matches!(operation, Operation::Write(..));
         self.join(at, in_transaction);
         self.in_flight += 1;
         Ok(())
@@ -375,29 +375,27 @@ impl<T: Copy> Connection<T> {
     }
 
     /// Appends a defined query to its transaction's list.
+    #[inline]
     fn join(&mut self, at: u32, in_transaction: u32) {
-        let transaction = &mut self.transactions[in_transaction];
-        let last = transaction.last;
-        transaction.last = at;
-        if last == NONE {
-            transaction.first = at;
-            self.busy += 1;
-        }
-        if transaction.first_defined == NONE {
-            transaction.first_defined = at;
-        }
+        let (query, transaction) = (&mut self.queries[at], &mut self.transactions[in_transaction]);
+        self.unpacked += query.request.len();
         if !transaction.unsealed {
             transaction.unsealed = true;
             self.unsealed.push(in_transaction);
         }
-        if last != NONE {
-            self.queries[last].next = at;
+        let last = std::mem::replace(&mut transaction.last, at);
+        if transaction.first_defined == NONE {
+            transaction.first_defined = at;
         }
-        let query = &mut self.queries[at];
-        self.unpacked += query.request.len();
         query.transaction = in_transaction;
         query.previous = last;
         query.next = NONE;
+        if last == NONE {
+            transaction.first = at;
+            self.busy += 1;
+        } else {
+            self.queries[last].next = at;
+        }
     }
 
     // Transactions.
@@ -747,7 +745,7 @@ impl<T: Copy> Connection<T> {
         if self.transactions[at].unsealed {
             self.unsealed.retain(|&t| t != at);
         }
-        self.transactions.remove(at);
+        self.transactions.discard(at);
     }
 
     fn own_reference(&self) -> u32 {
@@ -759,17 +757,17 @@ impl<T> Query<T> {
     /// Packs the request of an operation from the query's rows.
     #[inline]
     fn pack(&mut self, sender: u16, id: u32, operation: Operation) -> Result<(), i32> {
-        if let Some(words) = self.key_words
-            && self.template == Some(operation)
-        {
+        if self.template == Some(operation) {
             // The same read of another key.
+            let words = self.request[key_request::SECTION_LENGTHS] as usize;
             let key = &mut self.request[READ_KEY..READ_KEY + words];
             return self.key.overwrite_key(self.key_row.bytes(), key);
         }
         self.template = None;
         self.kind = operation.kind();
         self.pack_anew(sender, id, operation)?;
-        self.template = (!matches!(operation, Operation::Write(..))).then_some(operation);
+        let is_read = !matches!(operation, Operation::Write(..));
+        self.template = (is_read && self.has_fixed_key).then_some(operation);
         Ok(())
     }
 

@@ -43,56 +43,64 @@ pub(super) enum Confirmed {
 }
 
 /// A query. `T` is what the caller gets back with its completion.
+///
+/// With hundreds in flight each step of an operation finds its query out of the nearest cache again. So the order of
+/// fields is kept, and what one step needs is together: what replies need in the first line of 64 bytes, what packing
+/// and completing need in the second, what defining needs in the third.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Query<T> {
-    pub(super) table: Arc<Table>,
-    /// Whether the table's definition still holds.
-    pub(super) standing: Arc<Standing>,
-    /// The table has columns on disk.
-    pub(super) on_disk: bool,
-    /// The attribute record has columns outside the key.
-    pub(super) has_values: bool,
-    pub(super) key: Arc<Record>,
+    pub(super) transid: TransId,
+    /// When it was packed, by the connection's clock; in the future until then.
+    pub(super) since: u64,
     pub(super) attr: Option<Arc<Record>>,
-    pub(super) key_row: Row,
     pub(super) attr_row: Row,
-    pub(super) state: State,
-    /// The error of the last completion.
-    pub(super) error: i32,
-    /// Where the last completion with an error came about.
-    pub(super) failure: Failure,
-    /// The TCKEYREQ of the present or last definition, a complete message but for what its place in the
-    /// transaction decides.
-    pub(super) request: Vec<u32>,
-    /// What `request` was packed for, if another key can be written over its own.
-    pub(super) template: Option<Operation>,
-    /// Words of every key, if they are always the same number.
-    pub(super) key_words: Option<usize>,
-    pub(super) info: RequestInfo,
+    pub(super) confirmed: Confirmed,
     pub(super) operation: u32,
     pub(super) transaction: u32,
-    pub(super) transid: TransId,
-    /// Neighbours among the queries of the transaction.
-    pub(super) previous: u32,
-    pub(super) next: u32,
-    pub(super) confirmed: Confirmed,
     pub(super) received: u32,
+    pub(super) state: State,
     /// A TCKEYREF came; of a committed read its confirmation may come too, before or after it.
     pub(super) refused: bool,
-    /// How many losses of links the connection knew of when the query was packed.
-    pub(super) losses: u32,
-    /// The multi-key read that it is a part of, and its place there.
-    pub(super) multi_read: u32,
-    pub(super) index: u32,
     /// The row goes into the attribute row.
     pub(super) decodes: bool,
     /// Completion runs a callback; else it goes to the executed list.
     pub(super) callback: bool,
+
+    /// The TCKEYREQ of the present or last definition, a complete message but for what its place in the
+    /// transaction decides.
+    pub(super) request: Vec<u32>,
+    pub(super) info: RequestInfo,
+    /// Neighbours among the queries of the transaction.
+    pub(super) previous: u32,
+    pub(super) next: u32,
+    /// How many losses of links the connection knew of when the query was packed.
+    pub(super) losses: u32,
+    /// The error of the last completion.
+    pub(super) error: i32,
+    /// The multi-key read that it is a part of, and its place there.
+    pub(super) multi_read: u32,
+    pub(super) index: u32,
     /// What `request` does.
     pub(super) kind: Kind,
-    /// When it was packed, by the connection's clock; in the future until then.
-    pub(super) since: u64,
+    /// What `request` was packed for, if another key can be written over its own.
+    pub(super) template: Option<Operation>,
+
+    pub(super) key_row: Row,
+    pub(super) key: Arc<Record>,
+    pub(super) table: Arc<Table>,
+    /// Whether the table's definition still holds.
+    pub(super) standing: Arc<Standing>,
     pub(super) token: T,
+
+    /// Where the last completion with an error came about.
+    pub(super) failure: Failure,
+    /// The table has columns on disk.
+    pub(super) on_disk: bool,
+    /// The attribute record has columns outside the key.
+    pub(super) has_values: bool,
+    /// Every key has the same number of words.
+    pub(super) has_fixed_key: bool,
 }
 
 impl<T> Query<T> {
@@ -106,7 +114,7 @@ impl<T> Query<T> {
     ) -> Self {
         let on_disk = table.columns.iter().any(|column| column.on_disk);
         let has_values = attr.iter().any(|attr| attr.fields().iter().any(|field| !field.is_key));
-        let key_words = key.fixed_key_words();
+        let has_fixed_key = key.fixed_key_words().is_some();
         let rows = (Row::new(key.row_size()), Row::new(attr.as_ref().map_or(0, |a| a.row_size())));
         Query {
             table,
@@ -122,7 +130,7 @@ impl<T> Query<T> {
             failure: Failure::default(),
             request: Vec::new(),
             template: None,
-            key_words,
+            has_fixed_key,
             info: RequestInfo::read(crate::wire::transaction::LockMode::Committed),
             operation: 0,
             transaction: NONE,
@@ -164,5 +172,19 @@ impl<T> Query<T> {
             Confirmed::Words(words) => self.received >= words || self.refused,
             Confirmed::ReadBy(_) => self.received > 0 || self.refused,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::{offset_of, size_of};
+
+    use super::*;
+
+    #[test]
+    fn each_step_has_a_line_of_its_own() {
+        type OfC = Query<[usize; 3]>;
+        assert_eq!((offset_of!(OfC, request), offset_of!(OfC, key_row)), (64, 120));
+        assert_eq!(size_of::<Option<OfC>>(), 192);
     }
 }

@@ -142,6 +142,13 @@ impl<T: Copy> Connection<T> {
             let ending = if conf.commit { Ending::Whole } else { Ending::Part };
             return self.late_reply(node, conf.client, conf.transid, ending);
         };
+        let transaction = &mut self.transactions[at];
+        let (goes_on, over) = match transaction.phase {
+            Phase::Executing => (true, false),
+            Phase::ExecutingCommit => (false, conf.commit),
+            _ => (false, false),
+        };
+        transaction.committed |= over;
         for (operation, info) in conf.operations() {
             let Some(q) = self.query_of(operation, conf.transid) else { continue };
             let query = &mut self.queries[q];
@@ -155,24 +162,21 @@ impl<T: Copy> Connection<T> {
             let query = &self.queries[q];
             let answered = query.is_answered();
             self.rows_due += !answered as usize;
-            if answered && query.state == State::Sent && self.transactions[at].phase == Phase::Executing {
+            if answered && query.state == State::Sent && (goes_on || over && query.error == 0) {
                 self.complete(q);
             }
         }
-        match self.transactions[at].phase {
-            Phase::ExecutingCommit if conf.commit => {
-                self.transactions[at].committed = true;
-                // All that the coordinator had to say has been said: a refusal it sent is not followed by more.
+        if over {
+            // All that the coordinator had to say has been said: a refusal it sent is not followed by more.
+            if self.transactions[at].first != NONE {
                 self.end_batch(at);
-                self.finish_transaction(at);
             }
-            Phase::Executing => {
-                if conf.operations().len() == 0 {
-                    self.end_batch(at);
-                }
-                self.batch_may_be_over(at);
+            self.finish_transaction(at);
+        } else if goes_on {
+            if conf.operations().len() == 0 {
+                self.end_batch(at);
             }
-            _ => {}
+            self.batch_may_be_over(at);
         }
     }
 
@@ -381,23 +385,23 @@ impl<T: Copy> Connection<T> {
         let query = &mut self.queries[q];
         self.unpacked -= if query.state == State::Defined { query.request.len() } else { 0 };
         query.state = State::Complete;
-        let (kind, since) = (query.kind, query.since);
+        self.live.completed(query.kind, self.stamp.since(query.since));
         let (at, previous, next) = (query.transaction, query.previous, query.next);
         let (callback, multi_read) = (query.callback, query.multi_read);
-        match previous {
-            NONE => {
-                self.transactions[at].first = next;
-                self.busy -= (next == NONE) as usize;
+        let transaction = &mut self.transactions[at];
+        if previous == NONE {
+            transaction.first = next;
+        }
+        if next == NONE {
+            transaction.last = previous;
+        }
+        if previous == NONE && next == NONE {
+            self.busy -= 1;
+            if transaction.phase == Phase::Ended && transaction.closed {
+                self.remove_transaction(at);
             }
-            _ => self.queries[previous].next = next,
-        }
-        match next {
-            NONE => self.transactions[at].last = previous,
-            _ => self.queries[next].previous = previous,
-        }
-        let transaction = &self.transactions[at];
-        if transaction.phase == Phase::Ended && transaction.closed && transaction.first == NONE {
-            self.remove_transaction(at);
+        } else {
+            self.close_gap(previous, next);
         }
         self.in_flight -= 1;
         if self.in_flight == 0 {
@@ -405,7 +409,6 @@ impl<T: Copy> Connection<T> {
             self.rows_due = 0;
         }
         self.statistics.completed += 1;
-        self.live.completed(kind, self.stamp.since(since));
         if multi_read != NONE {
             return self.gathered(q);
         }
@@ -414,6 +417,16 @@ impl<T: Copy> Connection<T> {
             self.ready.push_back(Due::Query(q));
         } else {
             self.executed.push_back(q);
+        }
+    }
+
+    /// A query has left the list of its transaction from between these two.
+    fn close_gap(&mut self, previous: u32, next: u32) {
+        if previous != NONE {
+            self.queries[previous].next = next;
+        }
+        if next != NONE {
+            self.queries[next].previous = previous;
         }
     }
 

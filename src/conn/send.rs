@@ -116,7 +116,7 @@ impl<T: Copy> Connection<T> {
     pub(super) fn move_on(&mut self, at: u32, error: i32) {
         let transaction = &mut self.transactions[at];
         transaction.refusals += 1;
-        if transaction.refusals >= self.work.len() {
+        if transaction.refusals as usize >= self.work.len() {
             return self.end(at, error, false);
         }
         let (node, count) = (transaction.node, self.work.len());
@@ -226,7 +226,7 @@ impl<T: Copy> Connection<T> {
         transaction.epoch = work.epoch;
         work.urgent |= std::mem::take(&mut transaction.send_wanted);
         work.note_request(self.clock);
-        self.start_deadline(at);
+        self.due = self.due.min(transaction.start_deadline(self.clock));
     }
 
     /// At a send: packs what no commit has sealed, and marks what must wait to go out by itself.

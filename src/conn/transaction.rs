@@ -65,7 +65,7 @@ pub(super) struct Transaction {
     /// The node's send epoch in which its last request was packed.
     pub(super) epoch: u32,
     /// Nodes that had no coordinator record for it.
-    pub(super) refusals: usize,
+    pub(super) refusals: u8,
     /// How long what is sent may go without a reply, nanoseconds.
     pub(super) limit: u64,
     /// When what is out ends without one, nanoseconds of the cluster's clock; [`NEVER`] while nothing is out.
@@ -118,6 +118,13 @@ impl Transaction {
     #[inline]
     pub(super) fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Executing) && self.wish == Wish::None
+    }
+
+    /// What is out has its time from `clock`. When that is over.
+    #[inline]
+    pub(super) fn start_deadline(&mut self, clock: u64) -> u64 {
+        self.deadline = clock.saturating_add(self.limit);
+        self.deadline
     }
 
     /// Whether queries may be defined in it.

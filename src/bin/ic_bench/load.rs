@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use iclaustron::cluster::Cluster;
+use iclaustron::conn::free_set::FreeSet;
 use iclaustron::conn::multi_read::{self, Args, KeyState};
 use iclaustron::conn::{Completed, Connection, Operation};
 use iclaustron::error::{Error, is_temporary, ndb, own};
@@ -85,12 +86,21 @@ pub enum Mix {
 }
 
 impl Mix {
-    /// The kinds of slots it needs, and their sizes.
-    fn kinds(self, size: u32) -> Vec<(Kind, u32)> {
+    /// The kinds of slots it needs.
+    fn kinds(self) -> &'static [Kind] {
         match self {
-            Mix::MultiRead => vec![(Kind::MultiRead, size)],
-            Mix::MultiReadAfterWrites => vec![(Kind::Transaction, 1), (Kind::MultiRead, size)],
-            _ => vec![(Kind::Transaction, size)],
+            Mix::MultiRead => &[Kind::MultiRead],
+            Mix::MultiReadAfterWrites => &[Kind::Transaction, Kind::MultiRead],
+            _ => &[Kind::Transaction],
+        }
+    }
+
+    /// Operations or keys of a slot, when those of the load's transactions or multi-key reads are `size`.
+    #[inline]
+    fn size(self, kind: Kind, size: u32) -> u32 {
+        match (self, kind) {
+            (Mix::MultiReadAfterWrites, Kind::Transaction) => 1,
+            _ => size,
         }
     }
 
@@ -109,7 +119,7 @@ impl Mix {
     fn operations_of_a_completion(self, size: u32) -> u32 {
         match self {
             Mix::MultiRead => size,
-            Mix::MultiReadAfterWrites => (2 + size) / 3,
+            Mix::MultiReadAfterWrites => size.div_ceil(3),
             _ => 1,
         }
     }
@@ -274,7 +284,7 @@ pub struct Worker {
     places: Vec<Place>,
     slots: Vec<Slot>,
     /// Slots without anything in flight, by kind, and how many operations may still start.
-    free: [Vec<u32>; 2],
+    free: [FreeSet; 2],
     room: u32,
     /// Slots started so far.
     turn: u64,
@@ -302,8 +312,9 @@ impl Worker {
         let failed = |code| Error::new(code, "making a connection and its queries");
         let mut connection = Connection::new(cluster.clone()).map_err(failed)?;
         let room = shape.batch * shape.depth;
-        let (mut places, mut slots, mut free) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
-        for (kind, size) in mix.kinds(shape.size) {
+        let (mut places, mut slots, mut free) = (Vec::new(), Vec::new(), <[FreeSet; 2]>::default());
+        for &kind in mix.kinds() {
+            let size = mix.size(kind, shape.size);
             for _ in 0..room / size {
                 let (slot, first) = (slots.len() as u32, places.len() as u32);
                 for at in first..first + size {
@@ -313,7 +324,7 @@ impl Worker {
                     places.push(Place { query: query.map_err(failed)?, slot, key: 0, operation: READ });
                 }
                 slots.push(Slot { first, size, kind, transaction: None, left: 0, again: false, started: 0 });
-                free[kind as usize].push(slot);
+                free[kind as usize].insert(slot);
             }
         }
         let latencies = Histogram::new_with_bounds(1, LONGEST, 3);
@@ -535,7 +546,7 @@ impl Worker {
             }
             (false, false) => {
                 self.room += transaction.size;
-                self.free[transaction.kind as usize].push(slot);
+                self.free[transaction.kind as usize].insert(slot);
                 Ok(())
             }
         }
@@ -547,15 +558,14 @@ impl Worker {
         let mut left = self.shape.batch;
         while !self.over {
             let kind = self.mix.kind(self.turn);
-            let Some(&slot) = self.free[kind as usize].last() else { break };
-            let size = self.slots[slot as usize].size;
+            let size = self.mix.size(kind, self.shape.size);
             if size > left {
                 break;
             }
+            let Some(slot) = self.free[kind as usize].take() else { break };
             left -= size;
             self.room -= size;
             self.turn += 1;
-            self.free[kind as usize].pop();
             self.slots[slot as usize].started = started;
             self.start_anew(slot)?;
         }

@@ -29,7 +29,7 @@ pub struct RequestInfo(u32);
 
 /// What happens to the transaction when the operation fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
+#[repr(u8)]
 pub enum AbortOption {
     /// The transaction is rolled back.
     AbortOnError = 0,
@@ -52,7 +52,7 @@ pub enum LockMode {
 
 /// What a write does. The numbers are NDB's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
+#[repr(u8)]
 pub enum WriteKind {
     /// Changes a row that must be there.
     Update = 1,
