@@ -2,8 +2,8 @@
  * libiclaustron: an asynchronous client for MySQL NDB Cluster and RonDB data nodes.
  * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * This page is what holds for all calls; their comments say the rest, in this order: effect, parameters,
- * threads and blocking, what is returned, see also. The user guide shows how the calls go together.
+ * Here is what holds for all calls; their comments say the rest, in this order: effect, parameters, threads
+ * and blocking, what is returned, see also. The user guide shows how the calls go together.
  *
  * The model. A program joins a cluster with one IC_APID_GLOBAL. Each of its user threads has an
  * IC_APID_CONNECTION. On it, key operations are defined: a query (an operation with rows of its
@@ -19,8 +19,8 @@
  * change; a second one inside is an error, -3 (on calls that only define, at best effort). No thread
  * of the library ever runs code of the program, but for a log callback that it asked for (ic_set_log).
  *
- * Callbacks run on the thread of the call that is said to call back, inside it; no other call does.
- * In a callback all calls on its connection are allowed, but: poll does nothing, flush only sends,
+ * Callbacks. They run on the thread of the call that is said to call back, inside it; no other call
+ * does. In a callback all calls on its connection are allowed, but: poll does nothing, flush only sends,
  * freeing the connection and the calls that end in _sync are refused with -4.
  *
  * Blocking. "blocks never": the call waits for no network, no data node and no other thread's work;
@@ -41,14 +41,13 @@
  * a pause), ic_error_is_unknown_result (find out first), ic_error_class, ic_error_advice;
  * ic_retry_next decides and paces; ic_apid_query_explain tells all that is known in a line.
  *
- * Codes that every call may return, and its comment does not repeat: -1 for a NULL, something else than
- * the handle that is asked for, or a value out of its range; -2 after a fault in the library; -3 for a
- * connection that another thread is inside; -25 in a forked child.
+ * Common codes. Every call may return them, and its comment does not repeat them: -1 for a NULL, something
+ * else than the handle that is asked for, or a value out of its range; -2 after a fault in the library; -3
+ * for a connection that another thread is inside; -25 in a forked child.
  *
- * Parameters. A pointer must not be NULL unless its comment says what NULL does. Where no more is to be
- * said of them they are not named: glob is a cluster handle; conn a connection; query, trans and
- * multi_read are handles of that connection; cluster is a handle of embedded nodes. Names and texts are
- * UTF-8 and end in a NUL.
+ * Parameters. A pointer must not be NULL unless the comment says what NULL does. Where no more is to be
+ * said of them two things are not named: the first parameter, which is what the call is about, and query,
+ * trans and multi_read, handles of the connection. Names and texts are UTF-8 and end in a NUL.
  *
  * Units. Times are in milliseconds (names that end in _us: microseconds, _ns: nanoseconds), sizes in bytes.
  *
@@ -1946,8 +1945,8 @@ uint32_t ic_apid_conn_hint_for_key(struct IC_APID_CONNECTION *conn,
                                    uint32_t key_len);
 
 /**
- * Starts a transaction, on this side only: nothing is sent before it has an operation. If the node has no
- * coordinator record free, the transaction's requests are held back until it has.
+ * Starts a transaction, on this side only: nothing of it is sent before it has an operation. If the node has
+ * no coordinator record free, the transaction's requests are held back until it has.
  * hint: from ic_apid_conn_hint_for_key with the same table; 0 for any node.
  * table: NULL only without a hint.
  * trans: receives the handle, to be closed with ic_apid_conn_close_transaction.

@@ -752,8 +752,8 @@ pub unsafe extern "C" fn ic_apid_conn_hint_for_key(
     guard_with(|_| 0, || hint().unwrap_or(0))
 }
 
-/// Starts a transaction, on this side only: nothing is sent before it has an operation. If the node has no
-/// coordinator record free, the transaction's requests are held back until it has.
+/// Starts a transaction, on this side only: nothing of it is sent before it has an operation. If the node has
+/// no coordinator record free, the transaction's requests are held back until it has.
 /// hint: from ic_apid_conn_hint_for_key with the same table; 0 for any node.
 /// table: NULL only without a hint.
 /// trans: receives the handle, to be closed with ic_apid_conn_close_transaction.
