@@ -232,12 +232,12 @@
 #define IC_ERROR_CONNECT_FAILED -15
 
 /**
- * The management server gave no node id until the deadline.
+ * The management server gave no node id.
  */
 #define IC_ERROR_NO_NODE_ID -16
 
 /**
- * A data node's version cannot be used.
+ * A data node's version cannot be used. For later: connect gives -15 then, and its text names the versions.
  */
 #define IC_ERROR_INCOMPATIBLE -17
 
@@ -1437,11 +1437,11 @@ void ic_connect_args_init(struct IC_CONNECT_ARGS *args, size_t size);
  *   environment variable NDB_CONNECTSTRING, then localhost:1186. Copied.
  * args: NULL for all defaults.
  * Threads: any; blocks up to connect_ms, and grace_ms where a first data node is usable and others are not.
- *   What can come of itself (a management server, a node id, a data node) is waited for until then; a wrong
- *   connectstring or an unusable version fails at once.
- * Returns 0 when at least one data node takes work; -15, -16 or -17 when it could not connect
- *   (ic_apid_global_error_text says step, host and cause); -13 if connected already; -3 while another thread
- *   connects; -24 for a connectstring that is no UTF-8.
+ *   What can come of itself (a management server, a node id, a data node) is waited for until then; a
+ *   connectstring that makes no sense fails at once.
+ * Returns 0 when at least one data node takes work; -15 when it could not connect, -16 when it got no node
+ *   id (ic_apid_global_error_text says step, host and cause); -13 if connected already; -3 while another
+ *   thread connects; -24 for a connectstring that is no UTF-8.
  * See also ic_connect_args_init, ic_apid_global_wait_usable, ic_apid_global_error_text, ic_embedded_start.
  */
 int32_t ic_apid_global_connect(struct IC_APID_GLOBAL *glob,
@@ -1514,8 +1514,9 @@ uint32_t ic_apid_global_node_id(struct IC_APID_GLOBAL *glob);
  * later ones cost nothing until the library learns that it has changed.
  * database, name: exact, as bytes of UTF-8. Copied.
  * table: receives the handle, to be freed with ic_apid_table_close before the cluster handle.
- * Threads: any, one at a time asks the data nodes; blocks until a data node answers, up to 120 s.
- * Returns 0; 723 if there is no such table; 4008, 4009 or 4013 if no data node could be asked; -24 for an
+ * Threads: any; blocks until a data node answers, up to 120 s, and while another thread's dictionary call
+ *   (open, create, drop, list) is under way.
+ * Returns 0; 723 if there is no such table; 4008, 4009 or 4013 if no data node answered; -24 for an
  *   impossible name; -14 if not connected. The error text names the table.
  * See also ic_apid_table_close, ic_record_create, ic_apid_query_create, ic_apid_table_list.
  */
@@ -1572,11 +1573,11 @@ void ic_table_args_init(struct IC_TABLE_ARGS *args, size_t size);
  * count: how many columns.
  * column_size: sizeof *columns.
  * args: NULL for all defaults.
- * Threads: any, one at a time asks the data nodes; blocks until they have made it or refused, mostly well
- *   below a second, for a step up to 120 s, and for the last one up to an hour.
+ * Threads: any; blocks until the data nodes have made it or refused, mostly well below a second, for a step
+ *   up to 120 s, for the last one up to an hour, and while another thread's dictionary call is under way.
  * Returns 0; 721 if a table of that name exists; -26 for an inconsistent definition; -24 for an impossible
- *   name; other codes of the data nodes; 4008, 4009 or 4013 if no data node could be asked; 4012 if it may
- *   have been made or not; -14 if not connected. The error text says more.
+ *   name; other codes of the data nodes; 4008, 4009 or 4013 if no data node answered; 4012 if it may have
+ *   been made or not; -14 if not connected. The error text says more.
  * See also ic_table_args_init, ic_apid_table_open, ic_apid_table_drop.
  */
 int32_t ic_apid_table_create(struct IC_APID_GLOBAL *glob,
@@ -1591,10 +1592,10 @@ int32_t ic_apid_table_create(struct IC_APID_GLOBAL *glob,
  * Drops a table, its indexes and blob tables first. Open handles of it stay to be closed; operations on it
  * fail.
  * database, name: as for ic_apid_table_open.
- * Threads: any, one at a time asks the data nodes; blocks as ic_apid_table_create.
+ * Threads: any; blocks as ic_apid_table_create.
  * Returns 0; 723 if there is no such table; -13 if a foreign key depends on it; other codes of the data
- *   nodes; 4008, 4009 or 4013 if no data node could be asked; 4012 if it may have been dropped or not; -24
- *   for an impossible name; -14 if not connected. The error text says more.
+ *   nodes; 4008, 4009 or 4013 if no data node answered; 4012 if it may have been dropped or not; -24 for an
+ *   impossible name; -14 if not connected. The error text says more.
  * See also ic_apid_table_create.
  */
 int32_t ic_apid_table_drop(struct IC_APID_GLOBAL *glob,
@@ -1605,8 +1606,8 @@ int32_t ic_apid_table_drop(struct IC_APID_GLOBAL *glob,
  * Lists the tables of users, those of MySQL servers too, sorted by database and name.
  * database: NULL for all databases.
  * list: receives the list, to be freed with ic_table_list_free. It needs the cluster handle no more.
- * Threads: any, one at a time asks the data nodes; blocks until a data node answers, up to 120 s.
- * Returns 0; 4008, 4009 or 4013 if no data node could be asked; -24 for a name that is no UTF-8; -14 if not
+ * Threads: any; blocks as ic_apid_table_open.
+ * Returns 0; 4008, 4009 or 4013 if no data node answered; -24 for a name that is no UTF-8; -14 if not
  *   connected.
  * See also ic_table_list_count, ic_table_list_database, ic_table_list_name, ic_table_list_free.
  */

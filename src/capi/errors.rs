@@ -42,9 +42,9 @@ pub const IC_ERROR_STILL_IN_USE: i32 = -13;
 pub const IC_ERROR_NOT_CONNECTED: i32 = -14;
 /// The connect call failed; the cluster handle's error text says at which step.
 pub const IC_ERROR_CONNECT_FAILED: i32 = -15;
-/// The management server gave no node id until the deadline.
+/// The management server gave no node id.
 pub const IC_ERROR_NO_NODE_ID: i32 = -16;
-/// A data node's version cannot be used.
+/// A data node's version cannot be used. For later: connect gives -15 then, and its text names the versions.
 pub const IC_ERROR_INCOMPATIBLE: i32 = -17;
 /// The record names a column that the table has not.
 pub const IC_ERROR_NO_SUCH_COLUMN: i32 = -18;

@@ -244,11 +244,11 @@ pub unsafe extern "C" fn ic_connect_args_init(args: *mut ConnectArgs, size: usiz
 ///   environment variable NDB_CONNECTSTRING, then localhost:1186. Copied.
 /// args: NULL for all defaults.
 /// Threads: any; blocks up to connect_ms, and grace_ms where a first data node is usable and others are not.
-///   What can come of itself (a management server, a node id, a data node) is waited for until then; a wrong
-///   connectstring or an unusable version fails at once.
-/// Returns 0 when at least one data node takes work; -15, -16 or -17 when it could not connect
-///   (ic_apid_global_error_text says step, host and cause); -13 if connected already; -3 while another thread
-///   connects; -24 for a connectstring that is no UTF-8.
+///   What can come of itself (a management server, a node id, a data node) is waited for until then; a
+///   connectstring that makes no sense fails at once.
+/// Returns 0 when at least one data node takes work; -15 when it could not connect, -16 when it got no node
+///   id (ic_apid_global_error_text says step, host and cause); -13 if connected already; -3 while another
+///   thread connects; -24 for a connectstring that is no UTF-8.
 /// See also ic_connect_args_init, ic_apid_global_wait_usable, ic_apid_global_error_text, ic_embedded_start.
 ///
 /// # Safety

@@ -127,8 +127,9 @@ unsafe fn names<'a>(database: *const c_char, name: *const c_char) -> Result<(&'a
 /// later ones cost nothing until the library learns that it has changed.
 /// database, name: exact, as bytes of UTF-8. Copied.
 /// table: receives the handle, to be freed with ic_apid_table_close before the cluster handle.
-/// Threads: any, one at a time asks the data nodes; blocks until a data node answers, up to 120 s.
-/// Returns 0; 723 if there is no such table; 4008, 4009 or 4013 if no data node could be asked; -24 for an
+/// Threads: any; blocks until a data node answers, up to 120 s, and while another thread's dictionary call
+///   (open, create, drop, list) is under way.
+/// Returns 0; 723 if there is no such table; 4008, 4009 or 4013 if no data node answered; -24 for an
 ///   impossible name; -14 if not connected. The error text names the table.
 /// See also ic_apid_table_close, ic_record_create, ic_apid_query_create, ic_apid_table_list.
 ///
@@ -264,11 +265,11 @@ pub unsafe extern "C" fn ic_table_args_init(args: *mut TableArgs, size: usize) {
 /// count: how many columns.
 /// column_size: sizeof *columns.
 /// args: NULL for all defaults.
-/// Threads: any, one at a time asks the data nodes; blocks until they have made it or refused, mostly well
-///   below a second, for a step up to 120 s, and for the last one up to an hour.
+/// Threads: any; blocks until the data nodes have made it or refused, mostly well below a second, for a step
+///   up to 120 s, for the last one up to an hour, and while another thread's dictionary call is under way.
 /// Returns 0; 721 if a table of that name exists; -26 for an inconsistent definition; -24 for an impossible
-///   name; other codes of the data nodes; 4008, 4009 or 4013 if no data node could be asked; 4012 if it may
-///   have been made or not; -14 if not connected. The error text says more.
+///   name; other codes of the data nodes; 4008, 4009 or 4013 if no data node answered; 4012 if it may have
+///   been made or not; -14 if not connected. The error text says more.
 /// See also ic_table_args_init, ic_apid_table_open, ic_apid_table_drop.
 ///
 /// # Safety
@@ -336,10 +337,10 @@ unsafe fn new_column(spec: &ColumnSpec) -> Result<NewColumn, Error> {
 /// Drops a table, its indexes and blob tables first. Open handles of it stay to be closed; operations on it
 /// fail.
 /// database, name: as for ic_apid_table_open.
-/// Threads: any, one at a time asks the data nodes; blocks as ic_apid_table_create.
+/// Threads: any; blocks as ic_apid_table_create.
 /// Returns 0; 723 if there is no such table; -13 if a foreign key depends on it; other codes of the data
-///   nodes; 4008, 4009 or 4013 if no data node could be asked; 4012 if it may have been dropped or not; -24
-///   for an impossible name; -14 if not connected. The error text says more.
+///   nodes; 4008, 4009 or 4013 if no data node answered; 4012 if it may have been dropped or not; -24 for an
+///   impossible name; -14 if not connected. The error text says more.
 /// See also ic_apid_table_create.
 ///
 /// # Safety
@@ -362,8 +363,8 @@ pub unsafe extern "C" fn ic_apid_table_drop(
 /// Lists the tables of users, those of MySQL servers too, sorted by database and name.
 /// database: NULL for all databases.
 /// list: receives the list, to be freed with ic_table_list_free. It needs the cluster handle no more.
-/// Threads: any, one at a time asks the data nodes; blocks until a data node answers, up to 120 s.
-/// Returns 0; 4008, 4009 or 4013 if no data node could be asked; -24 for a name that is no UTF-8; -14 if not
+/// Threads: any; blocks as ic_apid_table_open.
+/// Returns 0; 4008, 4009 or 4013 if no data node answered; -24 for a name that is no UTF-8; -14 if not
 ///   connected.
 /// See also ic_table_list_count, ic_table_list_database, ic_table_list_name, ic_table_list_free.
 ///
