@@ -32,7 +32,7 @@
  * was made and nothing has to be freed. Texts that are returned are the library's. Handles of queries,
  * transactions and multi-key reads (64 bits, 0 is none) are checked: a stale or foreign one is an
  * error, never undefined behaviour. A query's rows are the library's from a definition to its
- * completion, else the caller's. A user_ref must live until its completion has been taken.
+ * completion, else the caller's. A user_ref is given back with the completion and never looked at.
  *
  * Errors. Functions return 0 for success, positive codes of the data nodes (626: no such row; 630:
  * the row exists; 266: lock time-out; 4012: outcome unknown), or negative codes of the library,
