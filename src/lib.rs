@@ -17,8 +17,8 @@
 //!
 //! A write's way: `capi` hands a query to [`conn`], which packs a TCKEYREQ in the query, seals it into the
 //! connection's buffer for the coordinator's node at commit, and gives the buffer to [`link`] at send: one
-//! write per node. Replies are routed by a receive thread in [`cluster`] to the connection's [`cluster::port`];
-//! the next poll decodes them in [`conn`] and completes the query.
+//! write per node. Replies are routed by a receive thread in [`cluster`] to the connection's
+//! [`cluster::port`]; the next poll decodes them in [`conn`] and completes the query.
 
 #[cfg(target_endian = "big")]
 compile_error!("signals travel in host byte order, and NDB on big endian hosts hashes keys differently");

@@ -1,5 +1,5 @@
-//! The log: what happens to links and nodes, told to a callback of the program if it asks for it. Composing a line
-//! costs nothing unless its level is on, and no lock of the library is held while the callback runs.
+//! The log: what happens to links and nodes, told to a callback of the program if it asks for it. Composing a
+//! line costs nothing unless its level is on, and no lock of the library is held while the callback runs.
 
 use std::cell::Cell;
 use std::fmt::Arguments;
@@ -38,8 +38,8 @@ pub fn is_on(level: Level) -> bool {
     level as u8 <= LEVEL.load(Ordering::Relaxed)
 }
 
-/// From now on lines up to a level go to a callback; `None` ends the log. On return nobody is in the callback that was
-/// set before, unless this is called in a callback.
+/// From now on lines up to a level go to a callback; `None` ends the log. On return nobody is in the callback
+/// that was set before, unless this is called in a callback.
 pub fn set(to: Option<(Level, Arc<Callback>)>) {
     let (level, callback) = match to {
         Some((level, callback)) => (level as u8, Some(callback)),

@@ -1,5 +1,5 @@
-//! The primitives with which two threads meet, from the standard library, or from loom when its model tests run:
-//! `RUSTFLAGS="--cfg loom" cargo test --lib loom`.
+//! The primitives with which two threads meet, from the standard library, or from loom when its model tests
+//! run: `RUSTFLAGS="--cfg loom" cargo test --lib loom`.
 
 #[cfg(not(loom))]
 pub use std::sync::{

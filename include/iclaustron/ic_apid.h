@@ -2,33 +2,58 @@
  * libiclaustron: an asynchronous client for MySQL NDB Cluster and RonDB data nodes.
  * SPDX-License-Identifier: MIT OR Apache-2.0
  *
+ * Here is what holds for all calls; their comments say the rest, in this order: effect, parameters, threads
+ * and blocking, what is returned, see also. The user guide shows how the calls go together.
+ *
  * The model. A program joins a cluster with one IC_APID_GLOBAL. Each of its user threads has an
  * IC_APID_CONNECTION. On it, key operations are defined: a query (an operation with rows of its
  * own, used again and again) in a transaction. Defining packs a request and sends nothing.
  * ic_apid_conn_send writes all that is defined, one write per data node; the thread goes on, and
  * ic_apid_conn_poll takes what replies have come and completes queries: their callbacks run in it,
- * or they wait on the executed list. Many transactions are in flight on one thread.
+ * or they wait on the executed list. Many transactions are in flight on one thread. Exactly one
+ * completion follows each accepted definition; none follows one that was refused.
  *
- * Threads. A connection is used by one thread at a time; a second one inside it is an error (on
- * calls that only define, at best effort). Cluster handles, tables and records are shared by all
- * threads. No thread of the library ever runs code of the program, but for a log callback that it asked
- * for (ic_set_log).
+ * Threads. "any": the call may be made on any thread, on several at once. Cluster handles, tables,
+ * records, lists and embedded nodes are shared by all threads. "the connection's": a connection and
+ * what is on it (queries, transactions, multi-key reads) are used by one thread at a time, which may
+ * change; a second one inside is an error, -3 (on calls that only define, at best effort). No thread
+ * of the library ever runs code of the program, but for a log callback that it asked for (ic_set_log).
  *
- * Ownership. What a create or open call gives is freed by the matching free or close call. Outputs
- * are written on success only. Handles of queries and transactions (64 bits, 0 is none) are checked:
- * a stale or foreign one is an error, never undefined behaviour. A query's rows are the library's
- * from a definition to its completion, else the caller's.
+ * Callbacks. They run on the thread of the call that is said to call back, inside it; no other call
+ * does. In a callback all calls on its connection are allowed, but: poll does nothing, flush only sends,
+ * freeing the connection and the calls that end in _sync are refused with -4.
+ *
+ * Blocking. "blocks never": the call waits for no network, no data node and no other thread's work;
+ * locks inside are held for microseconds. Else the comment says for what it waits and how long at most.
+ *
+ * Ownership. A pointer that is given to a call is used during the call only and stays the caller's;
+ * names and arguments are copied. What a create, open, list or start call gives is freed by the
+ * matching free, close or stop call, once. Outputs are written on success only: after an error nothing
+ * was made and nothing has to be freed. Texts that are returned are the library's. Handles of queries,
+ * transactions and multi-key reads (64 bits, 0 is none) are checked: a stale or foreign one is an
+ * error, never undefined behaviour. A query's rows are the library's from a definition to its
+ * completion, else the caller's. A user_ref is given back with the completion and never looked at.
  *
  * Errors. Functions return 0 for success, positive codes of the data nodes (626: no such row; 630:
  * the row exists; 266: lock time-out; 4012: outcome unknown), or negative codes of the library,
- * IC_ERROR_*, which are permanent once given. What to do: ic_error_is_temporary (retry the whole
- * transaction after a pause), ic_error_is_unknown_result (find out first), ic_error_class, ic_error_advice;
+ * IC_ERROR_*, whose numbers never change. Errors of operations are on their query and transaction, not
+ * on the calls that send and poll. What to do: ic_error_is_temporary (retry the whole transaction after
+ * a pause), ic_error_is_unknown_result (find out first), ic_error_class, ic_error_advice;
  * ic_retry_next decides and paces; ic_apid_query_explain tells all that is known in a line.
- * Errors of operations are on their query and transaction, not on the calls that send and poll.
  *
- * Structs. Argument structs begin with their size and have an init function; a program built
- * against an older header goes on working. Times are in milliseconds, sizes in bytes. "Never NULL"
- * is meant where a parameter is said to be "not NULL"; NULL there gives -1 (IC_ERROR_INVALID_ARGUMENT).
+ * Common codes. Every call may return them, and its comment does not repeat them: -1 for a NULL, something
+ * else than the handle that is asked for, or a value out of its range; -2 after a fault in the library; -3
+ * for a connection that another thread is inside; -25 in a forked child.
+ *
+ * Parameters. A pointer must not be NULL unless the comment says what NULL does. Where no more is to be
+ * said of them two things are not named: the first parameter, which is what the call is about, and query,
+ * trans and multi_read, handles of the connection. Names and texts are UTF-8 and end in a NUL.
+ *
+ * Units. Times are in milliseconds (names that end in _us: microseconds, _ns: nanoseconds), sizes in bytes.
+ *
+ * Structs. Argument structs begin with their size and have an init function; those that a call fills
+ * begin with their size too, which the caller sets. A program built against an older header goes on
+ * working. Set what you do not use to 0.
  */
 
 
@@ -192,7 +217,7 @@
 #define IC_ERROR_NULL_KEY -12
 
 /**
- * Something that depends on it is still alive.
+ * Something that depends on it is still alive; of connect: it is connected already.
  */
 #define IC_ERROR_STILL_IN_USE -13
 
@@ -207,12 +232,12 @@
 #define IC_ERROR_CONNECT_FAILED -15
 
 /**
- * The management server gave no node id until the deadline.
+ * The management server gave no node id.
  */
 #define IC_ERROR_NO_NODE_ID -16
 
 /**
- * A data node's version cannot be used.
+ * A data node's version cannot be used. For later: connect gives -15 then, and its text names the versions.
  */
 #define IC_ERROR_INCOMPATIBLE -17
 
@@ -227,7 +252,7 @@
 #define IC_ERROR_FIELD_LAYOUT -19
 
 /**
- * A column of a type that records cannot hold.
+ * A column of a type that records cannot hold: BLOB and TEXT.
  */
 #define IC_ERROR_UNSUPPORTED_TYPE -20
 
@@ -247,7 +272,7 @@
 #define IC_ERROR_MALFORMED_REPLY -23
 
 /**
- * A name with a NUL, of length zero, or too long.
+ * A name that is no UTF-8, of length zero, or too long; a connectstring or path that is no UTF-8.
  */
 #define IC_ERROR_INVALID_NAME -24
 
@@ -674,8 +699,9 @@ typedef struct IC_APID_GLOBAL IC_APID_GLOBAL;
 
 /**
  * Embedded data nodes: a set of data nodes and their management server inside this process, in memory, on
- * loopback sockets. For first runs and for tests; what they hold is gone when they stop. Several sets can run
- * at once. All that begins with ic_embedded_ is missing from a library built without its feature "embedded".
+ * loopback sockets. For first runs and for tests; what they hold is gone when they stop. Several sets can
+ * run at once. All that begins with ic_embedded_ is missing from a library built without its feature
+ * "embedded".
  */
 typedef struct IC_EMBEDDED_CLUSTER IC_EMBEDDED_CLUSTER;
 
@@ -713,35 +739,36 @@ typedef struct IC_RETRY {
    */
   size_t size;
   /**
-   * Milliseconds: the first pause is half of this up to this, and each further one is twice as long.
+   * Milliseconds: the first pause is half of this up to this, and each further one is twice as long;
+   * default 10.
    */
   uint32_t first_ms;
   /**
-   * Milliseconds: no pause is longer.
+   * Milliseconds: no pause is longer; default 1000.
    */
   uint32_t longest_ms;
   /**
-   * Attempts at most, the first one among them; 0: no limit.
+   * Attempts at most, the first one among them; 0, the default: no limit.
    */
   uint32_t attempts;
   /**
-   * Milliseconds at most from the first failure on, pauses included; 0: no limit.
+   * Milliseconds at most from the first failure on, pauses included; 0: no limit; default 30000.
    */
   uint32_t limit_ms;
   /**
-   * Attempts that have failed.
+   * Attempts that have failed; the library's.
    */
   uint32_t failed;
   /**
-   * Zero.
+   * Zero; for later.
    */
   uint32_t reserved;
   /**
-   * State of the random numbers.
+   * State of the random numbers; the library's.
    */
   uint64_t random;
   /**
-   * When the first attempt failed, by a clock of the library; 0: none has.
+   * When the first attempt failed, in milliseconds of a clock of the library; 0: none has.
    */
   uint64_t began;
 } IC_RETRY;
@@ -755,43 +782,44 @@ typedef struct IC_CONNECT_ARGS {
    */
   size_t size;
   /**
-   * Node id to ask for; 0: what the connectstring names, else any.
+   * Node id to ask for, 1 to 255. 0, the default: what the connectstring names, else any.
    */
   uint32_t node_id;
   /**
-   * Receive threads, 1 to 64.
+   * Receive threads, 1 to 64; default 1, which is enough until it is a full core.
    */
   uint32_t receive_threads;
   /**
-   * 1: a thread that polls alone may read the sockets itself, which saves waking it through the receive
-   * thread; only with one receive thread. 0: the receive threads always read.
+   * 1, the default: a thread that polls alone may read the sockets itself, which saves waking it through
+   * the receive thread; only with one receive thread. 0: the receive threads always read.
    */
   uint32_t lend_receive;
   /**
-   * Microseconds that a send without force may be held for company, 0 (not at all) to 1000000.
+   * Microseconds that a send without force may be held for company, 0 (not at all) to 1000000; default
+   * 200.
    */
   uint32_t hold_us;
   /**
-   * Milliseconds until a first data node must be usable.
+   * Milliseconds until a first data node must be usable; default 30000.
    */
   uint32_t connect_ms;
   /**
-   * Milliseconds to wait for the other data nodes once one is usable.
+   * Milliseconds to wait for the other data nodes once one is usable, within connect_ms; default 3000.
    */
   uint32_t grace_ms;
   /**
-   * Milliseconds that an operation may go without a reply, see ic_apid_conn_set_deadline. 0: by the cluster's
-   * configuration.
+   * Milliseconds that an operation may go without a reply, see ic_apid_conn_set_deadline. 0, the default:
+   * long enough, by the cluster's configuration, for it to deal with a node that fails.
    */
   uint32_t deadline_ms;
   /**
-   * Bytes that may wait for a data node, in a connection and on the node's link together, before the connection's
-   * next definition for it is refused with -22: 65536 to 1073741824.
+   * Bytes that may wait for a data node, in a connection and on the node's link together, before the
+   * connection's next definition for it is refused with -22: 65536 to 1073741824; default 2097152.
    */
   uint32_t max_waiting;
   /**
-   * Operations of a connection that may be in flight before its next definition is refused with -21: 1 to 1048576.
-   * See ic_apid_conn_set_max_in_flight.
+   * Operations of a connection that may be in flight before its next definition is refused with -21: 1 to
+   * 1048576; default 65536. See ic_apid_conn_set_max_in_flight.
    */
   uint32_t max_in_flight;
 } IC_CONNECT_ARGS;
@@ -809,11 +837,11 @@ typedef struct IC_NODE_STATE {
    */
   uint32_t node_id;
   /**
-   * 1: a connection to it is open.
+   * 1: a link to it is open; else 0.
    */
   uint32_t connected;
   /**
-   * 1: it is started and takes new work.
+   * 1: it is started and takes new work; else 0.
    */
   uint32_t usable;
 } IC_NODE_STATE;
@@ -831,7 +859,8 @@ typedef struct IC_COLUMN {
    */
   int32_t kind;
   /**
-   * Elements: bytes of CHAR, BINARY, VARCHAR and VARBINARY (at most), bits of BIT, 1 of the others. 0 means 1.
+   * Elements: bytes of CHAR and BINARY, bytes at most of VARCHAR, VARBINARY, LONGVARCHAR and
+   * LONGVARBINARY, bits of BIT, 1 of the others. 0 means 1.
    */
   uint32_t length;
   /**
@@ -847,7 +876,7 @@ typedef struct IC_COLUMN {
    */
   uint32_t charset;
   /**
-   * IC_COLUMN_* together.
+   * IC_COLUMN_*, or-ed.
    */
   uint32_t flags;
   /**
@@ -865,15 +894,15 @@ typedef struct IC_TABLE_ARGS {
    */
   size_t size;
   /**
-   * 1: rows survive a restart of the whole cluster.
+   * 1, the default: rows survive a restart of the whole cluster. 0: the table does, its rows do not.
    */
   uint32_t logged;
   /**
-   * 1: committed reads may use any replica.
+   * 1: committed reads may use any replica. 0, the default: the primary one.
    */
   uint32_t read_backup;
   /**
-   * 1: every node group holds all rows.
+   * 1: every node group holds all rows. 0, the default: each holds its part.
    */
   uint32_t fully_replicated;
 } IC_TABLE_ARGS;
@@ -891,21 +920,23 @@ typedef struct IC_RECORD_FIELD {
    */
   uint32_t offset;
   /**
-   * For a nullable column: the byte of the row with its NULL bit; 1 there means NULL. Ignored for others.
+   * For a nullable column: the byte of the row with its NULL bit, from the start of the row; 1 in the bit
+   * means NULL. Ignored for others.
    */
   uint32_t null_byte;
   /**
-   * The bit in that byte, 0 to 7.
+   * The bit in that byte, 0 (the lowest) to 7.
    */
   uint32_t null_bit;
 } IC_RECORD_FIELD;
 
 /**
  * Called when a query is complete: inside ic_apid_conn_poll or ic_apid_conn_flush or while the connection is
- * freed, on the calling thread, once per definition. It may read the query's error and rows, define queries (this one
- * too), start, commit, roll back and close transactions, and send. In it a poll does nothing, a flush only
- * sends, and freeing the connection is refused. On return the query is idle unless it was defined anew. It must
- * return: no longjmp, no C++ exception. Run by ic_apid_conn_free it cannot define anything new (-14).
+ * freed, on the calling thread, once per definition. It may read the query's error and rows, define queries
+ * (this one too), start, commit, roll back and close transactions, and send. In it a poll does nothing, a
+ * flush only sends, and freeing the connection is refused. On return the query is idle unless it was defined
+ * anew. It must return: no longjmp, no C++ exception. Run by ic_apid_conn_free it cannot define anything new
+ * (-14).
  */
 typedef void (*IC_QUERY_CALLBACK)(struct IC_APID_CONNECTION *conn, uint64_t query, void *user_ref);
 
@@ -962,8 +993,8 @@ typedef struct IC_READ_KEY_ARGS {
 } IC_READ_KEY_ARGS;
 
 /**
- * Called when a multi-key read is complete, by the rules of IC_QUERY_CALLBACK. Its queries are idle and may be defined
- * anew. When it returns the multi-key read is closed.
+ * Called when a multi-key read is complete, by the rules of IC_QUERY_CALLBACK. Its queries are idle and may
+ * be defined anew. When it returns the multi-key read is closed.
  */
 typedef void (*IC_MULTI_READ_CALLBACK)(struct IC_APID_CONNECTION *conn,
                                        uint64_t multi_read,
@@ -1001,54 +1032,55 @@ typedef struct IC_MULTI_READ_ARGS {
 typedef uint64_t IC_MULTI_READ_ID;
 
 /**
- * How operations of one kind ended, and how long they took. Each that completed is counted once, under one outcome.
- * Latencies are in nanoseconds, of all outcomes together: from the packing of the request to the poll that took what
- * completed it. The clock is read once for all that is packed between two polls, and once for each poll that takes
- * something, so the resolution is the time in which the caller defines what it sends at once. Percentiles and the
- * maximum are up to an eighth too large (buckets), and 0 as long as nothing has completed.
+ * How operations of one kind ended, and how long they took. Each that completed is counted once, under one
+ * outcome. Latencies are in nanoseconds, of all outcomes together: from the packing of the request to the
+ * poll that took what completed it. The clock is read once for all that is packed between two polls, and
+ * once for each poll that takes something, so the resolution is the time in which the caller defines what it
+ * sends at once. Percentiles and the maximum are up to an eighth too large (buckets), and 0 as long as
+ * nothing has completed.
  */
 typedef struct IC_OPERATION_STATS {
   /**
-   * Without an error.
+   * Operations without an error.
    */
   uint64_t ok;
   /**
-   * With an error for which ic_error_is_temporary is true.
+   * Operations with an error for which ic_error_is_temporary is true.
    */
   uint64_t temporary;
   /**
-   * With another error; a row that is not there (626) is one.
+   * Operations with another error; a row that is not there (626) is one.
    */
   uint64_t permanent;
   /**
-   * With an error for which ic_error_is_unknown_result is true.
+   * Operations with an error for which ic_error_is_unknown_result is true.
    */
   uint64_t unknown;
   /**
-   * The mean.
+   * Nanoseconds: the mean.
    */
   uint64_t mean_ns;
   /**
-   * Half of them took at most so long.
+   * Nanoseconds: half of them took at most so long.
    */
   uint64_t p50_ns;
   /**
-   * 99 of 100.
+   * Nanoseconds: 99 of 100.
    */
   uint64_t p99_ns;
   /**
-   * 999 of 1000.
+   * Nanoseconds: 999 of 1000.
    */
   uint64_t p999_ns;
   /**
-   * All of them.
+   * Nanoseconds: all of them.
    */
   uint64_t max_ns;
 } IC_OPERATION_STATS;
 
 /**
- * What a connection has done since it was created, or all connections of a cluster handle, living and freed, since it
- * was connected.
+ * What a connection has done since it was created, or all connections of a cluster handle, living and freed,
+ * since it was connected.
  */
 typedef struct IC_STATS {
   /**
@@ -1104,7 +1136,8 @@ typedef struct IC_STATS {
    */
   uint64_t held_joined;
   /**
-   * Held sends that a forced send, or the same connection's next one, took along. Of a cluster handle only.
+   * Held sends that a forced send, or the same connection's next one, took along. Of a cluster handle
+   * only.
    */
   uint64_t held_forced;
   /**
@@ -1198,10 +1231,10 @@ typedef struct IC_STATS {
 } IC_STATS;
 
 /**
- * Called with each line of the log: its level, one of IC_LOG_*, and the text, without a line end, which is valid during
- * the call only. It runs on whatever thread has something to say, threads of the library too, several at once perhaps;
- * the library holds no lock meanwhile. It should return soon, for links wait for it, and must not call the library
- * but for ic_set_log, nor leave by longjmp or an exception.
+ * Called with each line of the log: its level, one of IC_LOG_*, and the text, without a line end, which is
+ * valid during the call only. It runs on whatever thread has something to say, threads of the library too,
+ * several at once perhaps; the library holds no lock meanwhile. It should return soon, for links wait for
+ * it, and must not call the library but for ic_set_log, nor leave by longjmp or an exception.
  */
 typedef void (*IC_LOG_CALLBACK)(int32_t level, const char *text, void *user_ref);
 
@@ -1240,66 +1273,88 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * The version of the library that is linked, as major << 16 | minor << 8 | patch.
- * Any thread; never blocks.
+ * The version of the library that is linked, as major << 16 | minor << 8 | patch: compare it with
+ * IC_VERSION_MAJOR and the others to see whether header and library belong together.
+ * Threads: any; blocks never.
+ * Returns the version.
+ * See also ic_version_text.
  */
 uint32_t ic_version(void);
 
 /**
- * The version of the library that is linked, as text. A constant.
- * Any thread; never blocks.
+ * The version of the library that is linked, as text: "0.1.0".
+ * Threads: any; blocks never.
+ * Returns a constant, never NULL.
+ * See also ic_version.
  */
 const char *ic_version_text(void);
 
 /**
- * What an error code means, in a few words. A constant: never freed, never NULL, also for codes that are
- * unknown.
- * Any thread; never blocks.
+ * What an error code means, in a few words, for a log or a person.
+ * code: any; 0 is success.
+ * Threads: any; blocks never.
+ * Returns a constant, never NULL, also for codes that are unknown.
+ * See also ic_error_advice, ic_error_explain, ic_apid_query_explain.
  */
 const char *ic_error_message(int32_t code);
 
 /**
  * Whether a code is worth a retry of the whole transaction after a pause.
- * Any thread; never blocks.
+ * code: the error of a query, a transaction, or a call.
+ * Threads: any; blocks never.
+ * Returns true if so; false for 0, and for codes whose outcome is unknown.
+ * See also ic_retry_next, ic_error_is_unknown_result.
  */
 bool ic_error_is_temporary(int32_t code);
 
 /**
  * Whether a code says that nobody knows if the transaction was committed: find out before a retry.
- * Any thread; never blocks.
+ * code: the error of a query, a transaction, or a call.
+ * Threads: any; blocks never.
+ * Returns true if so.
+ * See also ic_retry_next, ic_error_is_temporary.
  */
 bool ic_error_is_unknown_result(int32_t code);
 
 /**
- * What kind of error a code is: one of IC_ERROR_CLASS_*.
- * Any thread; never blocks.
+ * What kind of error a code is, for counting and for a switch.
+ * code: any.
+ * Threads: any; blocks never.
+ * Returns one of IC_ERROR_CLASS_*; IC_ERROR_CLASS_INTERNAL for a code that is unknown.
+ * See also ic_error_is_temporary, ic_error_is_unknown_result.
  */
 int32_t ic_error_class(int32_t code);
 
 /**
- * What to do about an error code, in one sentence. A constant: never freed, never NULL, also for codes that are
- * unknown.
+ * What to do about an error code, in one sentence.
+ * code: any.
  * Threads: any; blocks never.
+ * Returns a constant, never NULL, also for codes that are unknown.
+ * See also ic_error_message, ic_retry_next.
  */
 const char *ic_error_advice(int32_t code);
 
 /**
  * An error code in a line for a person: number, class and meaning.
- * buffer: NULL, or receives as much of the line as fits in size bytes, with a NUL. size: bytes of buffer.
+ * code: any.
+ * buffer: receives as much of the line as fits, with a NUL; NULL for its length alone.
+ * size: bytes of the buffer.
  * Threads: any; blocks never.
  * Returns the line's length without the NUL, which can be size or more: then it was cut.
+ * See also ic_apid_query_explain, ic_apid_transaction_explain.
  */
-int32_t ic_error_explain(int32_t code,
-                         char *buffer,
-                         size_t size);
+int32_t ic_error_explain(int32_t code, char *buffer, size_t size);
 
 /**
- * The last completion of a query in a line for a person: error, class, meaning; how far it had come (define, send,
- * execute, commit, rollback); the coordinator's node and host; table; whether its transaction was, was not, or may have
- * been committed.
- * conn: not NULL. buffer, size: as for ic_error_explain.
- * Threads: the connection's, also in a callback; blocks never.
- * Returns the line's length as ic_error_explain; -5 for a stale or foreign handle, -1, -2, -3 or -25.
+ * The last completion of a query in a line for a person: error, class, meaning; how far it had come (define,
+ * send, execute, commit, rollback); the coordinator's node and host; the table; whether its transaction was,
+ * was not, or may have been committed.
+ * buffer: receives as much of the line as fits, with a NUL; NULL for its length alone.
+ * size: bytes of the buffer.
+ * Threads: the connection's; blocks never.
+ * Returns the line's length without the NUL, which can be size or more: then it was cut; -5 for a stale or
+ *   foreign handle.
+ * See also ic_apid_query_error, ic_apid_transaction_explain, ic_error_advice.
  */
 int32_t ic_apid_query_explain(struct IC_APID_CONNECTION *conn,
                               IC_QUERY_ID query,
@@ -1308,9 +1363,12 @@ int32_t ic_apid_query_explain(struct IC_APID_CONNECTION *conn,
 
 /**
  * A transaction's error in a line for a person, as ic_apid_query_explain without the table.
- * conn: not NULL. buffer, size: as for ic_error_explain.
- * Threads: the connection's, also in a callback; blocks never.
- * Returns the line's length as ic_error_explain; -6 for a stale or foreign handle, -1, -2, -3 or -25.
+ * buffer: receives as much of the line as fits, with a NUL; NULL for its length alone.
+ * size: bytes of the buffer.
+ * Threads: the connection's; blocks never.
+ * Returns the line's length without the NUL, which can be size or more: then it was cut; -6 for a stale or
+ *   foreign handle.
+ * See also ic_apid_transaction_error, ic_apid_query_explain, ic_error_advice.
  */
 int32_t ic_apid_transaction_explain(struct IC_APID_CONNECTION *conn,
                                     IC_TRANS_ID trans,
@@ -1318,21 +1376,26 @@ int32_t ic_apid_transaction_explain(struct IC_APID_CONNECTION *conn,
                                     size_t size);
 
 /**
- * Begins the attempts of a transaction: no failure yet, a first pause of 10 ms, none longer than 1000 ms, no limit of
- * attempts, 30 s in all.
- * retry: NULL does nothing. size: sizeof *retry.
+ * Begins the attempts of a transaction: no failure yet, a first pause of 10 ms, none longer than 1000 ms, no
+ * limit of attempts, 30 s in all. The limits may be changed afterwards.
+ * retry: NULL does nothing. It holds no resources: nothing has to be freed.
+ * size: sizeof *retry.
  * Threads: any; blocks never.
+ * See also ic_retry_next.
  */
 void ic_retry_init(struct IC_RETRY *retry,
                    size_t size);
 
 /**
- * What to do after an attempt has failed. It does not wait itself. A code that says that an operation is still in flight
- * (-27) is no failure yet: poll on.
- * retry: not NULL, from ic_retry_init. code: the error of the transaction or of the query that made it fail.
- * pause_ms: not NULL; receives how long to wait first, 0 with IC_RETRY_STOP.
+ * What to do after an attempt has failed. It only decides: the pause is the caller's to make, by a timer of
+ * its loop for example. A code that says that an operation is still in flight (-27) is no failure yet: poll
+ * on.
+ * retry: from ic_retry_init, one for each transaction that is to be run until it is done.
+ * code: the error of the transaction, or of the query or call that made it fail.
+ * pause_ms: receives how many milliseconds to wait first; 0 with IC_RETRY_STOP.
  * Threads: any, one at a time with the same struct; blocks never.
  * Returns IC_RETRY_AGAIN, IC_RETRY_FIND_OUT or IC_RETRY_STOP; -1 for a NULL.
+ * See also ic_retry_init, ic_error_is_temporary, ic_error_is_unknown_result.
  */
 int32_t ic_retry_next(struct IC_RETRY *retry,
                       int32_t code,
@@ -1340,67 +1403,80 @@ int32_t ic_retry_next(struct IC_RETRY *retry,
 
 /**
  * Creates a cluster handle, which is not connected yet.
- * glob: not NULL; receives the handle, to be freed with ic_apid_global_free.
+ * glob: receives the handle, to be freed with ic_apid_global_free.
  * Threads: any; blocks never.
- * Returns 0, or -1 for a NULL.
+ * Returns 0.
+ * See also ic_apid_global_connect, ic_apid_global_free.
  */
 int32_t ic_apid_global_create(struct IC_APID_GLOBAL **glob);
 
 /**
- * Frees a cluster handle; disconnects it first if need be.
- * glob: NULL does nothing.
+ * Frees a cluster handle, and disconnects it first if need be. Free its connections and tables before.
+ * glob: NULL does nothing. After an error it is still there and usable.
  * Threads: any, but no other may use the handle; blocks as ic_apid_global_disconnect.
- * Returns 0; -13 while connections or tables of it are open (the error text counts them), -1 for something else than a
- * cluster handle, -25 in a forked child.
+ * Returns 0; -13 while connections or tables of it are open (the error text counts them); -3 while another
+ *   thread connects.
+ * See also ic_apid_conn_free, ic_apid_table_close, ic_apid_global_disconnect.
  */
 int32_t ic_apid_global_free(struct IC_APID_GLOBAL *glob);
 
 /**
- * Sets connect arguments to their defaults: any node id, 1 receive thread, 30 s for a first data node and
- * then 3 s for the others, 2 MiB that may wait for a node, 65536 operations of a connection in flight.
- * args: NULL does nothing. size: sizeof *args.
+ * Sets connect arguments to their defaults, which the comments of the fields name.
+ * args: NULL does nothing.
+ * size: sizeof *args.
  * Threads: any; blocks never.
+ * See also ic_apid_global_connect.
  */
-void ic_connect_args_init(struct IC_CONNECT_ARGS *args,
-                          size_t size);
+void ic_connect_args_init(struct IC_CONNECT_ARGS *args, size_t size);
 
 /**
- * Joins a cluster: management server, node id, configuration, connections to the data nodes. Starts 4 threads and
- * the receive threads: 4 + receive_threads of args, 5 by default, however many data nodes there are.
- * glob: not NULL, not connected. connectstring: as the NDB manual has it; NULL or empty means the environment variable
- * NDB_CONNECTSTRING, then localhost:1186. args: NULL for all defaults.
- * Threads: any; blocks up to connect_ms and grace_ms of args.
- * Returns 0 when at least one data node takes work; -15, -16 or -17 when it could not connect
- * (ic_apid_global_error_text says step, host and cause); -13 if connected already, -3 while another thread connects,
- * -1, -24 for a connectstring that is no UTF-8, -25.
+ * Joins a cluster: management server, node id, configuration, connections to the data nodes. Starts 4
+ * threads and the receive threads: 4 + receive_threads of args, 5 by default, however many data nodes there
+ * are. A failed connect leaves no thread and no socket, and may be tried again.
+ * connectstring: as the NDB manual has it, "host:port,host:port" for example; NULL or empty means the
+ *   environment variable NDB_CONNECTSTRING, then localhost:1186. Copied.
+ * args: NULL for all defaults.
+ * Threads: any; blocks up to connect_ms, and grace_ms where a first data node is usable and others are not.
+ *   What can come of itself (a management server, a node id, a data node) is waited for until then; a
+ *   connectstring that makes no sense fails at once.
+ * Returns 0 when at least one data node takes work; -15 when it could not connect, -16 when it got no node
+ *   id (ic_apid_global_error_text says step, host and cause); -13 if connected already; -3 while another
+ *   thread connects; -24 for a connectstring that is no UTF-8.
+ * See also ic_connect_args_init, ic_apid_global_wait_usable, ic_apid_global_error_text, ic_embedded_start.
  */
 int32_t ic_apid_global_connect(struct IC_APID_GLOBAL *glob,
                                const char *connectstring,
                                const struct IC_CONNECT_ARGS *args);
 
 /**
- * Leaves the cluster: ends every thread of the handle and closes its sockets. What is in flight completes with an
- * error at its connection's next poll, or when that is freed. Tables and connections stay to be freed.
- * glob: not NULL.
- * Threads: any; blocks up to a few seconds whatever the network does.
- * Returns 0 (also if not connected), -3 while another thread connects, -1 or -25.
+ * Leaves the cluster: ends every thread of the handle and closes its sockets. What is in flight completes
+ * with an error at its connection's next poll, or when that is freed. Tables and connections stay to be
+ * freed; after another connect, make new ones.
+ * Threads: any, not in a callback; blocks until the threads have ended, up to a few seconds whatever the
+ *   network does.
+ * Returns 0, also if not connected; -3 while another thread connects.
+ * See also ic_apid_global_free.
  */
 int32_t ic_apid_global_disconnect(struct IC_APID_GLOBAL *glob);
 
 /**
- * What went wrong last in a connect or dictionary call on the handle, for a person: step, host, port, cause.
- * glob: not NULL.
- * Threads: any; blocks never.
- * Returns the text, empty if there is none; valid until this thread's next call of this function. NULL for something else
- * than a cluster handle.
+ * What went wrong last in a connect, wait, dictionary or record call on the handle, for a person: step,
+ * host, port, cause.
+ * Threads: any; blocks never. With several threads it is the last error of any of them.
+ * Returns the text, empty if there is none; valid until this thread's next call of this function. NULL for
+ *   something else than a cluster handle.
+ * See also ic_error_message.
  */
 const char *ic_apid_global_error_text(const struct IC_APID_GLOBAL *glob);
 
 /**
  * Waits until data nodes take work.
- * glob: not NULL, connected. nodes: how many; 0 for all that are configured. wait_ms: at most so long.
+ * nodes: how many; 0 for all that are configured.
+ * wait_ms: milliseconds to wait at most.
  * Threads: any; blocks up to wait_ms.
- * Returns 0; -15 if there are too few in time (the error text says how far each of the others is), -14, -1 or -25.
+ * Returns 0; -15 if there are too few in time (the error text says how far each of the others is); -14 if
+ *   not connected.
+ * See also ic_apid_global_node_state.
  */
 int32_t ic_apid_global_wait_usable(struct IC_APID_GLOBAL *glob,
                                    uint32_t nodes,
@@ -1410,34 +1486,39 @@ int32_t ic_apid_global_wait_usable(struct IC_APID_GLOBAL *glob,
  * How many data nodes are configured.
  * Threads: any; blocks never.
  * Returns the number; 0 if not connected or for something else than a cluster handle.
+ * See also ic_apid_global_node_state.
  */
 uint32_t ic_apid_global_node_count(struct IC_APID_GLOBAL *glob);
 
 /**
- * The state of a data node.
- * glob: not NULL, connected. index: below ic_apid_global_node_count. state: not NULL; its size field says how much of
- * it is filled.
+ * The state of a data node, as the library knows it now.
+ * index: from 0, below ic_apid_global_node_count; it is not the node id.
+ * state: its size field, set by the caller, says how much of it is filled.
  * Threads: any; blocks never.
- * Returns 0, -1, -14 or -25.
+ * Returns 0; -1 for an index out of range; -14 if not connected.
+ * See also ic_apid_global_node_count, ic_apid_global_wait_usable.
  */
 int32_t ic_apid_global_node_state(struct IC_APID_GLOBAL *glob,
                                   uint32_t index,
                                   struct IC_NODE_STATE *state);
 
 /**
- * The node id of this client.
+ * The node id of this client in the cluster.
  * Threads: any; blocks never.
  * Returns the id; 0 if not connected or for something else than a cluster handle.
  */
 uint32_t ic_apid_global_node_id(struct IC_APID_GLOBAL *glob);
 
 /**
- * Opens a table by its names.
- * glob: not NULL, connected. database, name: not NULL. table: not NULL; receives the handle, to be freed with
- * ic_apid_table_close before the cluster handle.
- * Threads: any; blocks until a data node answers.
- * Returns 0; 723 if there is no such table; 4008, 4009 or 4013 if no data node could be asked; -24 for an impossible
- * name; -1, -14 or -25. The error text names the table.
+ * Opens a table by its names. The first open of a table asks a data node for its definition, which is kept;
+ * later ones cost nothing until the library learns that it has changed.
+ * database, name: exact, as bytes of UTF-8. Copied.
+ * table: receives the handle, to be freed with ic_apid_table_close before the cluster handle.
+ * Threads: any; blocks until a data node answers, up to 120 s, and while another thread's dictionary call
+ *   (open, create, drop, list) is under way.
+ * Returns 0; 723 if there is no such table; 4008, 4009 or 4013 if no data node answered; -24 for an
+ *   impossible name; -14 if not connected. The error text names the table.
+ * See also ic_apid_table_close, ic_record_create, ic_apid_query_create, ic_apid_table_list.
  */
 int32_t ic_apid_table_open(struct IC_APID_GLOBAL *glob,
                            const char *database,
@@ -1448,7 +1529,8 @@ int32_t ic_apid_table_open(struct IC_APID_GLOBAL *glob,
  * Frees a table handle. Queries and records made with it go on.
  * table: NULL does nothing.
  * Threads: any, but no other may use the handle; blocks never.
- * Returns 0, or -1 for something else than a table.
+ * Returns 0.
+ * See also ic_apid_table_open.
  */
 int32_t ic_apid_table_close(struct IC_TABLE_DEF *table);
 
@@ -1456,14 +1538,18 @@ int32_t ic_apid_table_close(struct IC_TABLE_DEF *table);
  * How many columns a table has.
  * Threads: any; blocks never.
  * Returns the number; 0 for something else than a table.
+ * See also ic_table_column.
  */
 uint32_t ic_table_column_count(const struct IC_TABLE_DEF *table);
 
 /**
  * Describes a column.
- * table: not NULL. index: below ic_table_column_count. column: not NULL; column_size: sizeof *column.
+ * index: from 0, below ic_table_column_count.
+ * column: receives the description; its name is valid as long as the table handle.
+ * column_size: sizeof *column.
  * Threads: any; blocks never.
- * Returns 0 or -1.
+ * Returns 0; -1 for an index out of range.
+ * See also ic_table_column_count, ic_record_field.
  */
 int32_t ic_table_column(const struct IC_TABLE_DEF *table,
                         uint32_t index,
@@ -1472,18 +1558,27 @@ int32_t ic_table_column(const struct IC_TABLE_DEF *table,
 
 /**
  * Sets table arguments to their defaults: logged, no read backup, not fully replicated.
- * args: NULL does nothing. size: sizeof *args.
+ * args: NULL does nothing.
+ * size: sizeof *args.
  * Threads: any; blocks never.
+ * See also ic_apid_table_create.
  */
 void ic_table_args_init(struct IC_TABLE_ARGS *args, size_t size);
 
 /**
- * Creates a table.
- * glob: not NULL, connected. database, name: not NULL. columns: count of them, in order, each column_size
- * (sizeof *columns) bytes. args: NULL for all defaults.
- * Threads: any; blocks until the data nodes have made it, or refused.
- * Returns 0; 721 if a table of that name exists; -26 for an inconsistent definition; other codes of the data nodes; 4008,
- * 4009 or 4013 if no data node could be asked; -24, -1, -14 or -25. The error text says more.
+ * Creates a table. MySQL servers do not see it.
+ * database, name: not empty, UTF-8, without a slash. Copied; a database need not exist before.
+ * columns: count of them, in order, at least one of them IC_COLUMN_PRIMARY_KEY. Set what you do not use to
+ *   0.
+ * count: how many columns.
+ * column_size: sizeof *columns.
+ * args: NULL for all defaults.
+ * Threads: any; blocks until the data nodes have made it or refused, mostly well below a second, for a step
+ *   up to 120 s, for the last one up to an hour, and while another thread's dictionary call is under way.
+ * Returns 0; 721 if a table of that name exists; -26 for an inconsistent definition; -24 for an impossible
+ *   name; other codes of the data nodes; 4008, 4009 or 4013 if no data node answered; 4012 if it may have
+ *   been made or not; -14 if not connected. The error text says more.
+ * See also ic_table_args_init, ic_apid_table_open, ic_apid_table_drop.
  */
 int32_t ic_apid_table_create(struct IC_APID_GLOBAL *glob,
                              const char *database,
@@ -1494,22 +1589,27 @@ int32_t ic_apid_table_create(struct IC_APID_GLOBAL *glob,
                              const struct IC_TABLE_ARGS *args);
 
 /**
- * Drops a table, its indexes and blob tables first.
- * glob: not NULL, connected. database, name: not NULL.
- * Threads: any; blocks until the data nodes have dropped it, or refused.
- * Returns 0; 723 if there is no such table; other codes of the data nodes; 4008, 4009 or 4013 if no data node could be
- * asked; -24, -1, -14 or -25. The error text says more.
+ * Drops a table, its indexes and blob tables first. Open handles of it stay to be closed; operations on it
+ * fail.
+ * database, name: as for ic_apid_table_open.
+ * Threads: any; blocks as ic_apid_table_create.
+ * Returns 0; 723 if there is no such table; -13 if a foreign key depends on it; other codes of the data
+ *   nodes; 4008, 4009 or 4013 if no data node answered; 4012 if it may have been dropped or not; -24 for an
+ *   impossible name; -14 if not connected. The error text says more.
+ * See also ic_apid_table_create.
  */
 int32_t ic_apid_table_drop(struct IC_APID_GLOBAL *glob,
                            const char *database,
                            const char *name);
 
 /**
- * Lists tables.
- * glob: not NULL, connected. database: NULL for all databases. list: not NULL; receives the list, to be freed with
- * ic_table_list_free.
- * Threads: any; blocks until a data node answers.
- * Returns 0; 4008, 4009 or 4013 if no data node could be asked; -24, -1, -14 or -25.
+ * Lists the tables of users, those of MySQL servers too, sorted by database and name.
+ * database: NULL for all databases.
+ * list: receives the list, to be freed with ic_table_list_free. It needs the cluster handle no more.
+ * Threads: any; blocks as ic_apid_table_open.
+ * Returns 0; 4008, 4009 or 4013 if no data node answered; -24 for a name that is no UTF-8; -14 if not
+ *   connected.
+ * See also ic_table_list_count, ic_table_list_database, ic_table_list_name, ic_table_list_free.
  */
 int32_t ic_apid_table_list(struct IC_APID_GLOBAL *glob,
                            const char *database,
@@ -1519,39 +1619,49 @@ int32_t ic_apid_table_list(struct IC_APID_GLOBAL *glob,
  * How many tables a list has.
  * Threads: any; blocks never.
  * Returns the number; 0 for something else than a list.
+ * See also ic_table_list_name.
  */
 uint32_t ic_table_list_count(const struct IC_TABLE_LIST *list);
 
 /**
- * The database of a table in a list; valid as long as the list.
+ * The database of a table in a list.
+ * index: from 0, below ic_table_list_count.
  * Threads: any; blocks never.
- * Returns the name; NULL for an index beyond the list.
+ * Returns the name, valid as long as the list; NULL for an index beyond it.
+ * See also ic_table_list_name.
  */
 const char *ic_table_list_database(const struct IC_TABLE_LIST *list, uint32_t index);
 
 /**
- * The name of a table in a list; valid as long as the list.
+ * The name of a table in a list.
+ * index: from 0, below ic_table_list_count.
  * Threads: any; blocks never.
- * Returns the name; NULL for an index beyond the list.
+ * Returns the name, valid as long as the list; NULL for an index beyond it.
+ * See also ic_table_list_database.
  */
 const char *ic_table_list_name(const struct IC_TABLE_LIST *list, uint32_t index);
 
 /**
- * Frees a list.
+ * Frees a list, and the names in it.
  * list: NULL does nothing.
  * Threads: any, but no other may use the list; blocks never.
- * Returns 0, or -1 for something else than a list.
+ * Returns 0.
+ * See also ic_apid_table_list.
  */
 int32_t ic_table_list_free(struct IC_TABLE_LIST *list);
 
 /**
- * Creates a record from the places of columns in a struct of the caller's. Columns that are not named are not read
- * and not written. A record that holds the whole primary key can be the key record of a query.
- * table: not NULL. fields: count of them, each field_size (sizeof *fields) bytes. row_size: size of the struct in
- * bytes. rec: not NULL; receives the record, to be freed with ic_record_free.
+ * Creates a record from the places of columns in a struct of the caller's. Columns that are not named are
+ * not read and not written. A record that holds the whole primary key can be the key record of a query.
+ * fields: count of them, in any order; offsetof gives the offsets. Copied, the names too.
+ * count: how many fields.
+ * field_size: sizeof *fields.
+ * row_size: bytes of the caller's struct, padding included: its sizeof.
+ * rec: receives the record, to be freed with ic_record_free.
  * Threads: any; blocks never.
- * Returns 0; -18 for a column the table has not; -19 for fields or NULL bits that overlap or lie outside the row; -20 for a
- * BLOB or TEXT column; -1. The error text of the table's cluster handle names the column.
+ * Returns 0; -18 for a column the table has not; -19 for fields or NULL bits that overlap or lie outside the
+ *   row; -20 for a BLOB or TEXT column. The error text of the table's cluster handle names the column.
+ * See also ic_record_create_natural, ic_apid_query_create.
  */
 int32_t ic_record_create(const struct IC_TABLE_DEF *table,
                          const struct IC_RECORD_FIELD *fields,
@@ -1561,11 +1671,13 @@ int32_t ic_record_create(const struct IC_TABLE_DEF *table,
                          struct IC_RECORD **rec);
 
 /**
- * Creates a record of all columns but BLOB and TEXT, laid out as a C compiler lays out a struct with them in order:
- * numbers at their natural alignment, variable-length values as byte arrays, then bytes for NULL bits.
- * table, rec: not NULL; rec receives the record, to be freed with ic_record_free.
+ * Creates a record of all columns but BLOB and TEXT, laid out as a C compiler lays out a struct with them in
+ * order: numbers at their natural alignment, variable-length values as byte arrays, then bytes for NULL
+ * bits.
+ * rec: receives the record, to be freed with ic_record_free.
  * Threads: any; blocks never.
- * Returns 0 or -1.
+ * Returns 0.
+ * See also ic_record_field, ic_record_row_size, ic_record_create.
  */
 int32_t ic_record_create_natural(const struct IC_TABLE_DEF *table,
                                  struct IC_RECORD **rec);
@@ -1574,23 +1686,27 @@ int32_t ic_record_create_natural(const struct IC_TABLE_DEF *table,
  * Frees a record. Queries made with it go on.
  * rec: NULL does nothing.
  * Threads: any, but no other may use the record; blocks never.
- * Returns 0, or -1 for something else than a record.
+ * Returns 0.
+ * See also ic_record_create.
  */
 int32_t ic_record_free(struct IC_RECORD *rec);
 
 /**
- * Bytes of a row.
+ * How long a row of the record is.
  * Threads: any; blocks never.
- * Returns the number; 0 for something else than a record.
+ * Returns the number of bytes; 0 for something else than a record.
+ * See also ic_record_field.
  */
 uint32_t ic_record_row_size(const struct IC_RECORD *rec);
 
 /**
  * Where a column stands in a row.
- * rec, column: not NULL. field: not NULL; receives the place, its name NULL; of a column that is never NULL the
- * NULL bit is 0.
+ * column: the column's name.
+ * field: receives the place, its name NULL; of a column that is never NULL the NULL byte and bit are 0 and
+ *   mean nothing.
  * Threads: any; blocks never.
- * Returns 0; -18 if the column is not in the record; -1.
+ * Returns 0; -18 if the column is not in the record.
+ * See also ic_record_row_size, ic_table_column.
  */
 int32_t ic_record_field(const struct IC_RECORD *rec,
                         const char *column,
@@ -1599,43 +1715,47 @@ int32_t ic_record_field(const struct IC_RECORD *rec,
 /**
  * Creates a connection of a connected cluster handle, for one user thread at a time. How many can be open at
  * once: 4096.
- * glob: not NULL. conn: not NULL; receives the connection, to be freed with ic_apid_conn_free before the cluster handle.
+ * conn: receives the connection, to be freed with ic_apid_conn_free before the cluster handle.
  * Threads: any; blocks never.
- * Returns 0, -1 for a NULL, -14 if not connected, -21 if too many are open, -25 in a forked child.
+ * Returns 0; -14 if not connected; -21 if too many are open.
+ * See also ic_apid_conn_free, ic_apid_query_create.
  */
 int32_t ic_apid_conn_create(struct IC_APID_GLOBAL *glob,
                             struct IC_APID_CONNECTION **conn);
 
 /**
- * Frees a connection. What is in flight ends first: transactions whose commit is not under way are rolled back, final
- * replies are waited for up to 2 s, what is left then ends with an error (4012 where a commit was sent), and
- * callbacks that are due run. Queries and transactions go with it; their rows must not be touched any more.
- * conn: NULL does nothing. Not in a callback of this connection.
- * Threads: the connection's; blocks up to 2 s while something is in flight; calls back.
- * Returns 0, -1 for something else than a connection, -3 if another thread is inside, -4 in a callback, -25 in a
- * forked child.
+ * Frees a connection. What is in flight ends first: transactions whose commit is not under way are rolled
+ * back, final replies are waited for, what is left then ends with an error (4012 where a commit was sent),
+ * and callbacks that are due run. Queries, transactions and multi-key reads go with it; their rows must not
+ * be touched any more.
+ * conn: NULL does nothing. After an error it is still there.
+ * Threads: the connection's, not in its callback; blocks up to 2 s while something is in flight; calls back.
+ * Returns 0; -4 in a callback.
+ * See also ic_apid_conn_create, ic_apid_global_free.
  */
 int32_t ic_apid_conn_free(struct IC_APID_CONNECTION *conn);
 
 /**
- * Sends every query that is defined, every commit and rollback: one write per data node. Without force, a send
- * may be held for company on its link if the recent past makes company likely, at most hold_us of the connect
- * arguments; a thread that sends alone is not held. In a callback the send follows the poll's callbacks,
- * so that what all of them define goes out in one write per node.
- * conn: not NULL.
- * Threads: the connection's, also in a callback; blocks never (what a full socket does not take, the library sends later).
- * Returns 0; -1, -2, -3 or -25 if the connection cannot be used. What a lost link takes with it comes back as
- * errors of queries and transactions.
+ * Sends every query that is defined, every commit and rollback: one write per data node. In a callback the
+ * send follows the poll's callbacks, so that what all of them define goes out in one write per node.
+ * force: true: write now. false: the send may be held for company on its link if the recent past makes
+ *   company likely, at most hold_us of the connect arguments; a thread that sends alone is not held.
+ * Threads: the connection's; blocks never: what a full socket does not take, the library sends later.
+ * Returns 0. What a lost link takes with it comes back as errors of queries and transactions.
+ * See also ic_apid_conn_flush, ic_apid_conn_poll.
  */
 int32_t ic_apid_conn_send(struct IC_APID_CONNECTION *conn,
                           bool force);
 
 /**
- * Waits up to wait_ms for replies, completes what they finish, and runs callbacks. It returns as soon as
- * something has completed (see ic_apid_conn_set_poll_min). 0 waits not at all. In a callback it does nothing.
- * conn: not NULL. signals: NULL, or receives how many signals were taken.
+ * Takes the replies that have come, completes what they finish, and runs callbacks. It returns as soon as
+ * something has completed (see ic_apid_conn_set_poll_min). In a callback it does nothing.
+ * wait_ms: milliseconds to wait for a completion at most; 0 waits not at all.
+ * signals: receives how many signals were taken; NULL if nobody wants to know.
  * Threads: the connection's; blocks up to wait_ms; calls back.
- * Returns 0; -1, -2, -3 or -25 if the connection cannot be used; -14 after a disconnect, once all has completed.
+ * Returns 0, also if nothing has come; -14 after a disconnect, once all has completed. Errors of operations
+ *   are on their query and transaction.
+ * See also ic_apid_conn_flush, ic_apid_conn_get_next_executed_query, ic_apid_conn_fd.
  */
 int32_t ic_apid_conn_poll(struct IC_APID_CONNECTION *conn,
                           uint32_t wait_ms,
@@ -1643,7 +1763,12 @@ int32_t ic_apid_conn_poll(struct IC_APID_CONNECTION *conn,
 
 /**
  * ic_apid_conn_send, then ic_apid_conn_poll; the poll always runs. In a callback it only sends.
- * Parameters, threads and returns as theirs.
+ * wait_ms: milliseconds to wait for a completion at most; 0 waits not at all.
+ * force: as for ic_apid_conn_send.
+ * signals: receives how many signals were taken; NULL if nobody wants to know.
+ * Threads: the connection's; blocks up to wait_ms; calls back.
+ * Returns as ic_apid_conn_poll.
+ * See also ic_apid_conn_send, ic_apid_conn_poll.
  */
 int32_t ic_apid_conn_flush(struct IC_APID_CONNECTION *conn,
                            uint32_t wait_ms,
@@ -1651,78 +1776,85 @@ int32_t ic_apid_conn_flush(struct IC_APID_CONNECTION *conn,
                            uint32_t *signals);
 
 /**
- * From now on a poll of the connection returns once so many operations have completed, instead of one: fewer, fuller
- * sends and fewer wake-ups for a thread with much in flight. It does not wait for more than are in flight, nor longer
- * than its wait_ms. A thread that sleeps in a poll is not woken for fewer, but where transactions have several
- * operations each, or rows come after their confirmations, it may be woken sooner and sleep again. An error, the
- * outcome of a commit or rollback that was asked for by itself, and the loss of a data node wake it at once.
- * conn: not NULL. completions: 0 is as 1, which is the default.
+ * From now on a poll of the connection returns once so many operations have completed, instead of one:
+ * fewer, fuller sends and fewer wake-ups for a thread with much in flight. It does not wait for more than
+ * are in flight, nor longer than its wait_ms. A thread that sleeps in a poll is not woken for fewer, but
+ * where transactions have several operations each, or rows come after their confirmations, it may be woken
+ * sooner and sleep again. An error, the outcome of a commit or rollback that was asked for by itself, and
+ * the loss of a data node wake it at once.
+ * completions: 0 is as 1, which is the default.
  * Threads: the connection's; blocks never.
- * Returns 0, -1, -2, -3 or -25.
+ * Returns 0.
+ * See also ic_apid_conn_poll.
  */
 int32_t ic_apid_conn_set_poll_min(struct IC_APID_CONNECTION *conn,
                                   uint32_t completions);
 
 /**
- * How long what the connection sends from now on may go without a reply. At its deadline a transaction without a sent commit
- * is rolled back and ends with -30; one with writes whose commit was sent ends with 4012, for it may have been
- * committed. Both happen in a poll or a flush, which ends its wait for it. Other operations go on. Transactions that are
- * started already keep their limits.
- * conn: not NULL. milliseconds: from the send; 0: the deadline_ms of the connect arguments, whose own default is long enough
- * for the cluster to deal with a node that fails.
- * Threads: the connection's, also in a callback; blocks never.
- * Returns 0, -1, -2, -3 or -25.
+ * How long what the connection sends from now on may go without a reply. At its deadline a transaction
+ * without a sent commit is rolled back and ends with -30; one with writes whose commit was sent ends with
+ * 4012, for it may have been committed. Both happen in a poll or a flush, which ends its wait for it. Other
+ * operations go on. Transactions that are started already keep their limits.
+ * milliseconds: from the send; 0: the deadline_ms of the connect arguments, whose own default is long enough
+ *   for the cluster to deal with a node that fails.
+ * Threads: the connection's; blocks never.
+ * Returns 0.
+ * See also ic_apid_transaction_set_deadline.
  */
 int32_t ic_apid_conn_set_deadline(struct IC_APID_CONNECTION *conn,
                                   uint32_t milliseconds);
 
 /**
- * The same for one transaction, from its next send on.
- * conn: not NULL. milliseconds: from the send; 0: the connection's.
- * Threads: the connection's, also in a callback; blocks never.
- * Returns 0; -6 for a stale or foreign handle, -1, -2, -3 or -25.
+ * As ic_apid_conn_set_deadline for one transaction, from its next send on.
+ * milliseconds: from the send; 0: the connection's.
+ * Threads: the connection's; blocks never.
+ * Returns 0; -6 for a stale or foreign handle.
+ * See also ic_apid_conn_set_deadline.
  */
 int32_t ic_apid_transaction_set_deadline(struct IC_APID_CONNECTION *conn,
                                          IC_TRANS_ID trans,
                                          uint32_t milliseconds);
 
 /**
- * A descriptor for event loops (poll, epoll, libuv): readable while there is something for ic_apid_conn_poll to
- * take. That is: replies, queries that have completed without one (those of a transaction that was rolled back), news of
- * a lost data node, a disconnect. It stays readable until a poll, also one with wait_ms 0, has taken all; then it
- * is not readable. So the loop of a thread is: wait until it is readable, ic_apid_conn_poll with a wait_ms of 0, then
- * ic_apid_conn_send for what the callbacks have defined. What is defined is not sent by itself.
- * The number of ic_apid_conn_set_poll_min does not matter here.
+ * A descriptor for event loops (poll, epoll, libuv): readable while there is something for ic_apid_conn_poll
+ * to take. That is: replies, queries that have completed without one (those of a transaction that was rolled
+ * back), deadlines, news of a lost data node, a disconnect. It stays readable until a poll, also one with
+ * wait_ms 0, has taken all; then it is not readable. So the loop of a thread is: wait until it is readable,
+ * ic_apid_conn_poll with a wait_ms of 0, then ic_apid_conn_send for what the callbacks have defined. What is
+ * defined is not sent by itself. The number of ic_apid_conn_set_poll_min does not matter here, and a query
+ * that waits on the executed list, which a poll has taken already, does not make it readable.
  * The connection owns the descriptor: wait for it to be readable, but never read, write or close it.
- * ic_apid_conn_free closes it; take it out of the event loop before. It is the same at every call; before the
- * first there is none, and nothing is spent on it. From then on, until the connection is freed, the receive threads of
- * the cluster handle read for all of its connections: no polling thread does it itself (see lend_receive).
- * A query that waits on the executed list was taken by a poll already and does not make it readable.
- * conn: not NULL.
- * Threads: the connection's, also in a callback; blocks never.
- * Returns the descriptor, 0 or more; -21 if the process or the system has no descriptor left, -1, -2, -3 or -25.
+ * ic_apid_conn_free closes it; take it out of the event loop before. It is the same at every call; before
+ * the first there is none, and nothing is spent on it. From then on, until the connection is freed, the
+ * receive threads of the cluster handle read for all of its connections: no polling thread does it itself
+ * (see lend_receive).
+ * Threads: the connection's; blocks never.
+ * Returns the descriptor, 0 or more; -21 if the process or the system has no descriptor left.
+ * See also ic_apid_conn_poll, ic_apid_conn_send.
  */
 int32_t ic_apid_conn_fd(struct IC_APID_CONNECTION *conn);
 
 /**
- * From now on a definition is refused with -21 while so many operations of the connection are in flight (defined and
- * not complete), and a start of a transaction while twice as many are open.
- * conn: not NULL. operations: 0 for max_in_flight of the connect arguments. What is in flight already stays so.
- * Threads: the connection's, also in a callback; blocks never.
- * Returns 0, -1, -2, -3 or -25.
+ * From now on a definition is refused with -21 while so many operations of the connection are in flight
+ * (defined and not complete), and a start of a transaction while twice as many are open. What is in flight
+ * already stays so.
+ * operations: how many; 0 for max_in_flight of the connect arguments.
+ * Threads: the connection's; blocks never.
+ * Returns 0.
  */
 int32_t ic_apid_conn_set_max_in_flight(struct IC_APID_CONNECTION *conn,
                                        uint32_t operations);
 
 /**
- * Creates a query: one operation on a table that is defined, sent and completed again and again, with rows of
- * its own, sized by its records.
- * conn, table, key: not NULL; key must hold all columns of the primary key. attr: the columns that are read and
- * written; NULL for none. Both must be records of the table. query: not NULL; receives the handle, to be freed
- * with ic_apid_query_free or with the connection. Table and records may be freed before the query.
+ * Creates a query: one operation on a table that is defined, sent and completed again and again, with rows
+ * of its own, sized by its records. The rows begin as zeros.
+ * table: of the same cluster handle as the connection. Table and records may be freed before the query.
+ * key: a record of the table that holds all columns of the primary key.
+ * attr: a record of the table: the columns that are read and written; NULL for none. May be the same as key.
+ * query: receives the handle, to be freed with ic_apid_query_free or with the connection.
  * Threads: the connection's; blocks never.
- * Returns 0, -1 for a NULL, -9 for a record of another table or a key that is not whole, -21 when 1048576 exist,
- * -2, -3 or -25.
+ * Returns 0; -9 for a record of another table or a key that is not whole; -21 when 1048576 exist.
+ * See also ic_apid_query_key_row, ic_apid_query_attr_row, ic_apid_conn_write_key, ic_apid_conn_read_key.
  */
 int32_t ic_apid_query_create(struct IC_APID_CONNECTION *conn,
                              struct IC_TABLE_DEF *table,
@@ -1733,59 +1865,79 @@ int32_t ic_apid_query_create(struct IC_APID_CONNECTION *conn,
 /**
  * Frees a query that is not in flight; also in its own callback. Its rows must not be touched any more.
  * Threads: the connection's; blocks never.
- * Returns 0, -5 for a stale or foreign handle, -7 while it is in flight, -1, -2, -3 or -25.
+ * Returns 0; -5 for a stale or foreign handle; -7 while it is in flight.
+ * See also ic_apid_query_create.
  */
 int32_t ic_apid_query_free(struct IC_APID_CONNECTION *conn,
                            IC_QUERY_ID query);
 
 /**
- * The key row of a query, to be filled in place. The caller's while the query is idle or complete.
- * len: NULL, or receives the row's length in bytes.
+ * The key row of a query, to be filled in place. The caller's while the query is idle or complete, in its
+ * callback too.
+ * len: receives the row's length in bytes, 0 without a row; NULL if nobody wants to know.
  * Threads: the connection's; blocks never.
- * Returns the row, aligned to 16 bytes and at the same address for the query's life; NULL while the query is in
- * flight (the row is the library's then), for a stale or foreign handle, or if the connection cannot be used.
+ * Returns the row, aligned to 16 bytes and at the same address for the query's life; NULL while the query is
+ *   in flight (the row is the library's then), for a stale or foreign handle, or if the connection cannot be
+ *   used.
+ * See also ic_apid_query_attr_row.
  */
 uint8_t *ic_apid_query_key_row(struct IC_APID_CONNECTION *conn,
                                IC_QUERY_ID query,
                                uint32_t *len);
 
 /**
- * The attribute row of a query: what a write takes and a read fills. As ic_apid_query_key_row otherwise; NULL also
- * when the query has no attribute record.
+ * The attribute row of a query: what a write takes and a read fills. After a read that failed its contents
+ * mean nothing. The caller's while the query is idle or complete, in its callback too.
+ * len: receives the row's length in bytes, 0 without a row; NULL if nobody wants to know.
+ * Threads: the connection's; blocks never.
+ * Returns the row, as ic_apid_query_key_row; NULL also when the query has no attribute record.
+ * See also ic_apid_query_key_row.
  */
 uint8_t *ic_apid_query_attr_row(struct IC_APID_CONNECTION *conn,
                                 IC_QUERY_ID query,
                                 uint32_t *len);
 
 /**
- * The error of a query's last completion: 0, a code of the data nodes, or one of this library.
+ * The error of a query's last completion. Where a commit rode with it, it is 0 only if that has succeeded,
+ * too.
  * Threads: the connection's; blocks never.
- * Returns that error; -5 for a stale or foreign handle, -1, -2, -3 or -25.
+ * Returns that error: 0, a code of the data nodes (626: no such row), or one of this library; -5 for a stale
+ *   or foreign handle.
+ * See also ic_apid_query_explain, ic_apid_transaction_error.
  */
-int32_t ic_apid_query_error(struct IC_APID_CONNECTION *conn, IC_QUERY_ID query);
+int32_t ic_apid_query_error(struct IC_APID_CONNECTION *conn,
+                            IC_QUERY_ID query);
 
 /**
  * What the query's last definition gave as user_ref.
  * Threads: the connection's; blocks never.
  * Returns it; NULL for a stale or foreign handle, or if the connection cannot be used.
+ * See also ic_apid_conn_get_next_executed_query.
  */
 void *ic_apid_query_user_ref(struct IC_APID_CONNECTION *conn, IC_QUERY_ID query);
 
 /**
- * Takes the oldest completed query off the executed list, which makes it idle.
- * conn, query: not NULL; query receives the handle.
- * Threads: the connection's; blocks never.
+ * Takes the oldest completed query without a callback off the executed list, which makes it idle. Until then
+ * it cannot be defined again.
+ * query: receives the handle.
+ * Threads: the connection's; blocks never, takes no replies: that is for a poll or flush before.
  * Returns true; false when the list is empty or the connection cannot be used.
+ * See also ic_apid_query_error, ic_apid_query_user_ref, ic_apid_conn_flush.
  */
-bool ic_apid_conn_get_next_executed_query(struct IC_APID_CONNECTION *conn, IC_QUERY_ID *query);
+bool ic_apid_conn_get_next_executed_query(struct IC_APID_CONNECTION *conn,
+                                          IC_QUERY_ID *query);
 
 /**
  * Which part of the table a key is in, as a hint for ic_apid_conn_start_transaction: the data node that has
- * the row then coordinates.
- * conn, table, record: not NULL. key: a row of the record, key_len its length in bytes.
+ * the row then coordinates, one hop less. A hint never changes what a transaction does.
+ * table: the one that the transaction is about.
+ * record: a record of it that has the columns of the distribution key, mostly the key record.
+ * key: a row of that record, filled; only read.
+ * key_len: its length in bytes, which is ic_record_row_size.
  * Threads: the connection's; blocks never.
- * Returns the hint; 0 when there is none: the distribution cannot be computed (for example a collation other than a
- * binary one), a pointer is NULL, or key_len is not the record's row length.
+ * Returns the hint; 0 when there is none: the distribution cannot be computed (for example a collation other
+ *   than a binary one), a pointer is NULL, or key_len is not the record's row length.
+ * See also ic_apid_conn_start_transaction.
  */
 uint32_t ic_apid_conn_hint_for_key(struct IC_APID_CONNECTION *conn,
                                    struct IC_TABLE_DEF *table,
@@ -1794,13 +1946,16 @@ uint32_t ic_apid_conn_hint_for_key(struct IC_APID_CONNECTION *conn,
                                    uint32_t key_len);
 
 /**
- * Starts a transaction. Never waits: if the node has no coordinator record free, the transaction's requests are held
- * back until it has.
- * conn: not NULL. hint: from ic_apid_conn_hint_for_key with the same table; 0 for any node. table: NULL only without
- * a hint. trans: not NULL; receives the handle, to be closed with ic_apid_conn_close_transaction.
- * Threads: the connection's, also in a callback; blocks never.
- * Returns 0, -28 when no data node can take work now (temporary), -21 when too many transactions are open (temporary),
- * -1, -2, -3 or -25.
+ * Starts a transaction, on this side only: nothing of it is sent before it has an operation. If the node has
+ * no coordinator record free, the transaction's requests are held back until it has.
+ * hint: from ic_apid_conn_hint_for_key with the same table; 0 for any node.
+ * table: NULL only without a hint.
+ * trans: receives the handle, to be closed with ic_apid_conn_close_transaction.
+ * Threads: the connection's; blocks never.
+ * Returns 0; temporary: -28 when no data node can take work now, -21 when too many transactions are open,
+ *   -22 when too much waits for the node; -14 after a disconnect.
+ * See also ic_apid_conn_write_key, ic_apid_conn_read_key, ic_apid_conn_commit_transaction,
+ *   ic_apid_conn_close_transaction.
  */
 int32_t ic_apid_conn_start_transaction(struct IC_APID_CONNECTION *conn,
                                        uint32_t hint,
@@ -1809,29 +1964,37 @@ int32_t ic_apid_conn_start_transaction(struct IC_APID_CONNECTION *conn,
 
 /**
  * Sets write arguments to their defaults: IC_WRITE_KIND_WRITE, default abort option, no callback.
- * args: NULL does nothing. size: sizeof *args.
+ * args: NULL does nothing.
+ * size: sizeof *args.
  * Threads: any; blocks never.
+ * See also ic_apid_conn_write_key.
  */
 void ic_write_key_args_init(struct IC_WRITE_KEY_ARGS *args, size_t size);
 
 /**
  * Sets read arguments to their defaults: IC_READ_KIND_COMMITTED, default abort option, no callback.
- * args: NULL does nothing. size: sizeof *args.
+ * args: NULL does nothing.
+ * size: sizeof *args.
  * Threads: any; blocks never.
+ * See also ic_apid_conn_read_key.
  */
 void ic_read_key_args_init(struct IC_READ_KEY_ARGS *args, size_t size);
 
 /**
- * Defines a write in a transaction, from the query's rows: packs its request. Nothing is sent. From a success on
- * the rows are the library's until the query completes, once; after an error nothing is defined.
- * Insert and write store the key row's columns and the attribute row's; update stores the attribute row's columns outside
- * the key; delete looks at the key row alone.
- * conn: not NULL. args: NULL for all defaults.
- * Threads: the connection's, also in a callback; blocks never.
- * Returns 0; -5 for a stale or foreign handle of the query, -6 for one of the transaction; -7 if the query is
- * in flight; -8 if the transaction takes no more work; -11 for a value longer than its column; -12 for a NULL key; -29 if
- * key and row are too large; -22 if the send buffer is full (temporary); 241 if the table must be opened again; -1, -2,
- * -3 or -25.
+ * Defines a write in a transaction, from the query's rows: packs its request. Nothing is sent. From a
+ * success on the rows are the library's until the query completes, once; after an error nothing is defined.
+ * Insert and write store the key row's columns and the attribute row's; update stores the attribute row's
+ * columns outside the key; delete looks at the key row alone.
+ * query: idle, its rows filled.
+ * trans: open. Operations of several tables may be in one.
+ * args: NULL for all defaults. Copied.
+ * Threads: the connection's; blocks never.
+ * Returns 0; temporary: -21 if too much is in flight, -22 if too much waits to be sent, -28 if the cluster
+ *   is coming back after the loss of all nodes; else: -5 for a stale or foreign handle of the query, -6 for
+ *   one of the transaction; -7 if the query is in flight or waits on the executed list; -8 if the
+ *   transaction takes no more work; -11 for a value longer than its column; -12 for a NULL key; -29 if key
+ *   and row are too large; 241 if the table must be opened again; -14 after a disconnect.
+ * See also ic_apid_conn_commit_transaction, ic_apid_conn_send, ic_write_key_args_init, ic_apid_query_error.
  */
 int32_t ic_apid_conn_write_key(struct IC_APID_CONNECTION *conn,
                                IC_QUERY_ID query,
@@ -1839,8 +2002,17 @@ int32_t ic_apid_conn_write_key(struct IC_APID_CONNECTION *conn,
                                const struct IC_WRITE_KEY_ARGS *args);
 
 /**
- * Defines a read in a transaction: the row found by the key row will be in the attribute row when the query is
- * complete. 626 if it is not there. As ic_apid_conn_write_key otherwise.
+ * Defines a read in a transaction: packs its request from the query's key row. Nothing is sent. The columns
+ * of the attribute record will be in the attribute row when the query is complete without an error; 626 if
+ * there is no such row. From a success on the rows are the library's until the query completes, once; after
+ * an error nothing is defined.
+ * query: idle, its key row filled.
+ * trans: open.
+ * args: NULL for all defaults. Copied.
+ * Threads: the connection's; blocks never.
+ * Returns as ic_apid_conn_write_key.
+ * See also ic_apid_conn_commit_transaction, ic_apid_conn_send, ic_read_key_args_init,
+ *   ic_apid_conn_multi_read.
  */
 int32_t ic_apid_conn_read_key(struct IC_APID_CONNECTION *conn,
                               IC_QUERY_ID query,
@@ -1848,53 +2020,66 @@ int32_t ic_apid_conn_read_key(struct IC_APID_CONNECTION *conn,
                               const struct IC_READ_KEY_ARGS *args);
 
 /**
- * Asks for a transaction's commit. It rides on the last query that is defined; without one it follows what is
- * out. No callback of the transaction's queries that are defined now runs before the outcome is known. The
- * transaction takes no more work.
- * Threads: the connection's, also in a callback; blocks never.
- * Returns 0, -6 for a stale or foreign handle, -8 if it was committed, rolled back or has failed before, -1, -2, -3 or -25.
+ * Asks for a transaction's commit. It rides on the last query that is defined; without one it follows what
+ * is out. It goes out with the next send. No callback of the transaction's queries that are defined now runs
+ * before the outcome is known. The transaction takes no more work.
+ * Threads: the connection's; blocks never.
+ * Returns 0: asked for, not done; the outcome is in ic_apid_query_error of its queries and
+ *   ic_apid_transaction_error. -6 for a stale or foreign handle; -8 if it was committed, rolled back or has
+ *   failed before.
+ * See also ic_apid_conn_send, ic_apid_conn_rollback_transaction, ic_apid_conn_close_transaction,
+ *   ic_apid_transaction_state.
  */
 int32_t ic_apid_conn_commit_transaction(struct IC_APID_CONNECTION *conn,
                                         IC_TRANS_ID trans);
 
 /**
  * Rolls a transaction back. Its queries that are not complete end with 4350. It goes out with the next send.
- * Threads: the connection's, also in a callback; blocks never.
- * Returns 0, -6 for a stale or foreign handle, -8 if its commit is under way or it is over, -1, -2, -3 or -25.
+ * Threads: the connection's; blocks never.
+ * Returns 0; -6 for a stale or foreign handle; -8 if its commit is under way or it is over.
+ * See also ic_apid_conn_close_transaction.
  */
 int32_t ic_apid_conn_rollback_transaction(struct IC_APID_CONNECTION *conn,
                                           IC_TRANS_ID trans);
 
 /**
- * Gives a transaction up: one without a commit is rolled back. Its handle is stale at once; queries of it that are
- * in flight complete as they would.
- * Threads: the connection's, also in a callback; blocks never.
- * Returns 0, -6 for a stale or foreign handle, -1, -2, -3 or -25.
+ * Gives a transaction up; each one that was started must be closed. One without a commit is rolled back,
+ * with the next send; one whose commit is under way goes on. Its handle is stale at once; queries of it that
+ * are in flight complete as they would.
+ * Threads: the connection's; blocks never.
+ * Returns 0; -6 for a stale or foreign handle.
+ * See also ic_apid_conn_start_transaction, ic_apid_conn_commit_transaction.
  */
 int32_t ic_apid_conn_close_transaction(struct IC_APID_CONNECTION *conn,
                                        IC_TRANS_ID trans);
 
 /**
- * A transaction's error: 0 while there is none and after a success.
+ * A transaction's error.
  * Threads: the connection's; blocks never.
- * Returns that error; -6 for a stale or foreign handle, -1, -2, -3 or -25.
+ * Returns that error, 0 while there is none and after a success; -6 for a stale or foreign handle.
+ * See also ic_apid_transaction_state, ic_apid_transaction_explain, ic_apid_query_error.
  */
 int32_t ic_apid_transaction_error(struct IC_APID_CONNECTION *conn, IC_TRANS_ID trans);
 
 /**
  * Where a transaction is.
  * Threads: the connection's; blocks never.
- * Returns one of IC_TRANS_STATE_*; -6 for a stale or foreign handle, -1, -2, -3 or -25.
+ * Returns one of IC_TRANS_STATE_*; -6 for a stale or foreign handle.
+ * See also ic_apid_transaction_error.
  */
 int32_t ic_apid_transaction_state(struct IC_APID_CONNECTION *conn, IC_TRANS_ID trans);
 
 /**
- * Writes one row in a transaction of its own and waits for the outcome: for tools and tests. Other queries of
- * the connection that complete meanwhile are completed as in a poll. The callback and user_ref of args are not used.
- * conn: not NULL. query: idle, its rows filled. args: NULL for all defaults. Not in a callback.
- * Threads: the connection's; blocks up to wait_ms; calls back for other queries.
- * Returns the outcome: 0 or the error of query or transaction; -27 if it is still in flight after wait_ms, then the query
- * comes on the executed list later; -4 in a callback; else as ic_apid_conn_write_key.
+ * Writes one row in a transaction of its own and waits for the outcome: for tools and tests. Other queries
+ * of the connection that complete meanwhile are completed as in a poll.
+ * query: idle, its rows filled.
+ * args: NULL for all defaults. Its callback and user_ref are not used.
+ * wait_ms: milliseconds to wait at most.
+ * Threads: the connection's, not in a callback; blocks up to wait_ms; calls back for other queries.
+ * Returns the outcome, 0 or the error of query or transaction; -27 if it is still in flight after wait_ms:
+ *   then the query comes on the executed list later; -4 in a callback; else as
+ *   ic_apid_conn_start_transaction and ic_apid_conn_write_key.
+ * See also ic_apid_conn_read_key_sync, ic_apid_conn_write_key.
  */
 int32_t ic_apid_conn_write_key_sync(struct IC_APID_CONNECTION *conn,
                                     IC_QUERY_ID query,
@@ -1902,8 +2087,14 @@ int32_t ic_apid_conn_write_key_sync(struct IC_APID_CONNECTION *conn,
                                     uint32_t wait_ms);
 
 /**
- * Reads one row in a transaction of its own and waits for it; 626 if it is not there. As
- * ic_apid_conn_write_key_sync otherwise.
+ * Reads one row in a transaction of its own and waits for it. Other queries of the connection that complete
+ * meanwhile are completed as in a poll.
+ * query: idle, its key row filled.
+ * args: NULL for all defaults. Its callback and user_ref are not used.
+ * wait_ms: milliseconds to wait at most.
+ * Threads: the connection's, not in a callback; blocks up to wait_ms; calls back for other queries.
+ * Returns as ic_apid_conn_write_key_sync; 626 if there is no such row.
+ * See also ic_apid_conn_write_key_sync, ic_apid_conn_read_key.
  */
 int32_t ic_apid_conn_read_key_sync(struct IC_APID_CONNECTION *conn,
                                    IC_QUERY_ID query,
@@ -1911,25 +2102,34 @@ int32_t ic_apid_conn_read_key_sync(struct IC_APID_CONNECTION *conn,
                                    uint32_t wait_ms);
 
 /**
- * Sets arguments to their defaults: gather, no callback.
- * args: NULL does nothing. size: sizeof *args.
+ * Sets arguments of a multi-key read to their defaults: gather, the connection's deadline, no callback.
+ * args: NULL does nothing.
+ * size: sizeof *args.
  * Threads: any; blocks never.
+ * See also ic_apid_conn_multi_read.
  */
-void ic_multi_read_args_init(struct IC_MULTI_READ_ARGS *args, size_t size);
+void ic_multi_read_args_init(struct IC_MULTI_READ_ARGS *args,
+                             size_t size);
 
 /**
- * Reads many keys; completes once. Each query's key row names a key; the queries may be of several tables. The keys are
- * split by the data nodes that own them, each part goes out with the next send in its place among all else that the
- * connection has defined, and the parts are folded into one completion. Each row is a committed row, as of a read of
- * IC_READ_KIND_COMMITTED; nothing is promised across rows, and a write of this connection that has not completed may or
- * may not be seen. Until it completes and is taken, the queries are in use.
- * conn: not NULL. queries: not NULL, count handles of idle queries, each once; the keys in them may be equal. count: 1 to
- * IC_MULTI_READ_MAX_KEYS. args: NULL for all defaults. multi_read: not NULL; receives the handle, to be closed with
- * ic_apid_multi_read_close once it is complete, or by the end of its callback.
- * Threads: the connection's, also in a callback; blocks never.
- * Returns 0; -7 if a query is in use or is named twice; -5 for a stale or foreign handle; -21 or -22 if too much is in
- * flight or waits to be sent, -28 if no data node can take work: temporary; 241 if a table is not what it was when it was
- * opened; -12 for a NULL in a key, -11; -1, -2, -3, -14 or -25. After an error nothing was done.
+ * Reads many keys; completes once. Each query's key row names a key; the queries may be of several tables.
+ * The keys are split by the data nodes that own them, each part goes out with the next send in its place
+ * among all else that the connection has defined, and the parts are folded into one completion. Each row is
+ * a committed row, as of a read of IC_READ_KIND_COMMITTED; nothing is promised across rows, and a write of
+ * this connection that has not completed may or may not be seen. Until it completes and is taken, the
+ * queries are in use.
+ * queries: handles of idle queries, each once; the keys in them may be equal. Copied.
+ * count: how many, 1 to IC_MULTI_READ_MAX_KEYS.
+ * args: NULL for all defaults. Copied.
+ * multi_read: receives the handle, to be closed with ic_apid_multi_read_close once it is complete; the end
+ *   of its callback closes it too.
+ * Threads: the connection's; blocks never.
+ * Returns 0; temporary: -21 or -22 if too much is in flight or waits to be sent, -28 if no data node can
+ *   take work; else: -7 if a query is in use or is named twice; -5 for a stale or foreign handle; 241 if a
+ *   table is not what it was when it was opened; -12 for a NULL in a key; -11 for a value longer than its
+ *   column; -14 after a disconnect. After an error nothing was done.
+ * See also ic_apid_conn_multi_read_rows, ic_apid_multi_read_key_state,
+ *   ic_apid_conn_get_next_executed_multi_read, ic_apid_conn_send.
  */
 int32_t ic_apid_conn_multi_read(struct IC_APID_CONNECTION *conn,
                                 const IC_QUERY_ID *queries,
@@ -1938,12 +2138,21 @@ int32_t ic_apid_conn_multi_read(struct IC_APID_CONNECTION *conn,
                                 IC_MULTI_READ_ID *multi_read);
 
 /**
- * The same without queries of the caller's: a row of the key record per key, one after the other, and a row of the
- * attribute record per result.
- * conn, table, key: not NULL; key must hold all columns of the primary key. attr: the columns that are read; NULL for none.
- * Both must be records of the table. keys: not NULL, count rows of key; copied. rows: count rows of attr, which must stay
- * valid until the read is complete and taken: rows of keys that were found are written when its callback is about to run,
- * or when it is taken off the executed list, the others are left alone; may be NULL. The rest as ic_apid_conn_multi_read.
+ * As ic_apid_conn_multi_read without queries of the caller's: a row of the key record per key, one after the
+ * other, and a row of the attribute record per result.
+ * table: the one that is read.
+ * key: a record of it that holds all columns of the primary key.
+ * attr: a record of it, the columns that are read; NULL for none.
+ * keys: count rows of key, ic_record_row_size bytes each. Copied.
+ * rows: room for count rows of attr, which must stay valid until the read is complete and taken; NULL for
+ *   none. Rows of keys that were found are written when the callback is about to run, or when the read is
+ *   taken off the executed list; the others are left alone.
+ * count: how many keys, 1 to IC_MULTI_READ_MAX_KEYS.
+ * args: NULL for all defaults. Copied.
+ * multi_read: receives the handle, as there.
+ * Threads: the connection's; blocks never.
+ * Returns as ic_apid_conn_multi_read; -9 for a record of another table or a key that is not whole.
+ * See also ic_apid_conn_multi_read, ic_apid_multi_read_key_state.
  */
 int32_t ic_apid_conn_multi_read_rows(struct IC_APID_CONNECTION *conn,
                                      struct IC_TABLE_DEF *table,
@@ -1956,18 +2165,22 @@ int32_t ic_apid_conn_multi_read_rows(struct IC_APID_CONNECTION *conn,
                                      IC_MULTI_READ_ID *multi_read);
 
 /**
- * Takes the oldest complete multi-key read off the list of executed ones. Its queries are idle.
- * conn, multi_read: not NULL; multi_read receives the handle, which is to be closed.
- * Threads: the connection's; blocks never.
+ * Takes the oldest complete multi-key read without a callback off the list of executed ones. Its queries are
+ * idle.
+ * multi_read: receives the handle, which is to be closed.
+ * Threads: the connection's; blocks never, takes no replies: that is for a poll or flush before.
  * Returns true; false when the list is empty or the connection cannot be used.
+ * See also ic_apid_multi_read_error, ic_apid_multi_read_close.
  */
 bool ic_apid_conn_get_next_executed_multi_read(struct IC_APID_CONNECTION *conn,
                                                IC_MULTI_READ_ID *multi_read);
 
 /**
- * The error of a multi-key read as a whole: that of the first key that could not be read. A missing row is no error.
+ * The error of a multi-key read as a whole: that of the first key that could not be read. A missing row is
+ * no error.
  * Threads: the connection's; blocks never.
- * Returns that error, 0 for none; -27 while it is out; -5 for a stale or foreign handle, -1, -2, -3 or -25.
+ * Returns that error, 0 for none; -27 while it is out; -5 for a stale or foreign handle.
+ * See also ic_apid_multi_read_key_error.
  */
 int32_t ic_apid_multi_read_error(struct IC_APID_CONNECTION *conn,
                                  IC_MULTI_READ_ID multi_read);
@@ -1976,6 +2189,7 @@ int32_t ic_apid_multi_read_error(struct IC_APID_CONNECTION *conn,
  * How many of its keys were found so far; a key that was asked for twice counts twice.
  * Threads: the connection's; blocks never.
  * Returns the number; 0 for a stale or foreign handle, or if the connection cannot be used.
+ * See also ic_apid_multi_read_key_state.
  */
 uint32_t ic_apid_multi_read_found(struct IC_APID_CONNECTION *conn, IC_MULTI_READ_ID multi_read);
 
@@ -1983,7 +2197,8 @@ uint32_t ic_apid_multi_read_found(struct IC_APID_CONNECTION *conn, IC_MULTI_READ
  * What became of one of its keys. A key of a node that failed is never said to be missing.
  * index: the key's place in the call, from 0.
  * Threads: the connection's; blocks never.
- * Returns one of IC_KEY_STATE_*; -1 for an index out of range; -5 for a stale or foreign handle, -2, -3 or -25.
+ * Returns one of IC_KEY_STATE_*; -1 for an index out of range; -5 for a stale or foreign handle.
+ * See also ic_apid_multi_read_key_error.
  */
 int32_t ic_apid_multi_read_key_state(struct IC_APID_CONNECTION *conn,
                                      IC_MULTI_READ_ID multi_read,
@@ -1993,8 +2208,9 @@ int32_t ic_apid_multi_read_key_state(struct IC_APID_CONNECTION *conn,
  * The error of one of its keys.
  * index: the key's place in the call, from 0.
  * Threads: the connection's; blocks never.
- * Returns 0 for a key that was found, 626 for one that is missing, else why it could not be read; -27 while that is not known;
- * -1 for an index out of range; -5 for a stale or foreign handle, -2, -3 or -25.
+ * Returns 0 for a key that was found, 626 for one that is missing, else why it could not be read; -27 while
+ *   that is not known; -1 for an index out of range; -5 for a stale or foreign handle.
+ * See also ic_apid_multi_read_key_state.
  */
 int32_t ic_apid_multi_read_key_error(struct IC_APID_CONNECTION *conn,
                                      IC_MULTI_READ_ID multi_read,
@@ -2004,42 +2220,51 @@ int32_t ic_apid_multi_read_key_error(struct IC_APID_CONNECTION *conn,
  * What the call that started it gave as user_ref.
  * Threads: the connection's; blocks never.
  * Returns it; NULL for a stale or foreign handle, or if the connection cannot be used.
+ * See also ic_apid_conn_get_next_executed_multi_read.
  */
 void *ic_apid_multi_read_user_ref(struct IC_APID_CONNECTION *conn, IC_MULTI_READ_ID multi_read);
 
 /**
- * Gives up a complete multi-key read and what is known of its keys.
+ * Gives up a complete multi-key read and what is known of its keys. Rows and queries of the caller's are
+ * left alone.
  * Threads: the connection's; blocks never.
- * Returns 0; -7 while it is out; -5 for a stale or foreign handle, -1, -2, -3 or -25.
+ * Returns 0; -7 while it is out; -5 for a stale or foreign handle.
+ * See also ic_apid_conn_multi_read.
  */
-int32_t ic_apid_multi_read_close(struct IC_APID_CONNECTION *conn, IC_MULTI_READ_ID multi_read);
+int32_t ic_apid_multi_read_close(struct IC_APID_CONNECTION *conn,
+                                 IC_MULTI_READ_ID multi_read);
 
 /**
  * What the connection has done so far.
- * conn: not NULL. stats: not NULL; its size field says how much of it is filled.
- * Threads: the connection's, also in a callback; blocks never.
- * Returns 0, -1, -2, -3 or -25.
+ * stats: its size field, set by the caller, says how much of it is filled.
+ * Threads: the connection's; blocks never.
+ * Returns 0.
+ * See also ic_apid_global_stats.
  */
 int32_t ic_apid_conn_stats(struct IC_APID_CONNECTION *conn, struct IC_STATS *stats);
 
 /**
- * What all connections of the handle have done so far, living and freed, and its links. Of a living connection it knows
- * what was so at that connection's last send, or last poll that took something; outcomes and latencies are always up
- * to date.
- * glob: not NULL, connected. stats: not NULL; its size field says how much of it is filled.
- * Threads: any; waits for no connection.
- * Returns 0, -1, -14 or -25.
+ * What all connections of the handle have done so far, living and freed, and its links. Of a living
+ * connection it knows what was so at that connection's last send, or last poll that took something; outcomes
+ * and latencies are always up to date.
+ * stats: its size field, set by the caller, says how much of it is filled.
+ * Threads: any; blocks never, waits for no connection.
+ * Returns 0; -14 if not connected.
+ * See also ic_stats_print, ic_apid_conn_stats.
  */
 int32_t ic_apid_global_stats(struct IC_APID_GLOBAL *glob,
                              struct IC_STATS *stats);
 
 /**
  * The statistics of a cluster handle as text, as ic_apid_global_stats has them, with a line per data node.
- * glob: not NULL, connected. format: one of IC_STATS_FORMAT_*. buffer: receives the text and a NUL; NULL if size is 0.
- * size: bytes of the buffer. needed: NULL, or receives how many bytes the text takes, its NUL included, also when the
- * buffer is too small. The text grows a little as counters do: leave some room.
- * Threads: any; waits for no connection.
- * Returns 0; -1 also if the buffer is too small, and then the buffer is left alone; -14 or -25.
+ * format: one of IC_STATS_FORMAT_*.
+ * buffer: receives the text and a NUL, or is left alone if it is too small; NULL if size is 0.
+ * size: bytes of the buffer.
+ * needed: receives how many bytes the text takes, its NUL included, also when the buffer is too small; NULL
+ *   if nobody wants to know. The text grows a little as counters do: leave some room.
+ * Threads: any; blocks never, waits for no connection.
+ * Returns 0; -1 also if the buffer is too small; -14 if not connected.
+ * See also ic_apid_global_stats.
  */
 int32_t ic_stats_print(struct IC_APID_GLOBAL *glob,
                        int32_t format,
@@ -2048,99 +2273,114 @@ int32_t ic_stats_print(struct IC_APID_GLOBAL *glob,
                        size_t *needed);
 
 /**
- * Sets what is told about connects, lost links, node states, registrations and retries, in all cluster handles of the
- * process. Text is composed only for levels that are asked for. On return the callback that was set before runs no
- * more, so its user_ref may go; only when called in a log callback, others may still be in it.
- * callback: NULL for no log. level: the highest that is wanted, IC_LOG_NONE to IC_LOG_DEBUG. user_ref: given to the
- * callback; never looked at.
- * Threads: any; waits for log callbacks that run.
- * Returns 0, or -1 for another level.
+ * Sets what is told about connects, lost links, node states, registrations and retries, in all cluster
+ * handles of the process. Text is composed only for levels that are asked for. On return the callback that
+ * was set before runs no more, so its user_ref may go; only when called in a log callback, others may still
+ * be in it.
+ * callback: NULL for no log.
+ * level: the highest that is wanted, IC_LOG_NONE to IC_LOG_DEBUG.
+ * user_ref: given to the callback; never looked at. It must live until another callback is set.
+ * Threads: any; blocks until log callbacks that run now have returned.
+ * Returns 0; -1 for another level.
+ * See also IC_LOG_CALLBACK, ic_set_signal_trace.
  */
 int32_t ic_set_log(IC_LOG_CALLBACK callback,
                    int32_t level,
                    void *user_ref);
 
 /**
- * Has every signal that is sent and received written in words: a line each, with NDB's names of signals, blocks and
- * fields. It shows keys and values, and makes the library slow. The environment variable IC_SIGNAL_TRACE does the same
- * from the first connect on.
- * path: `stderr`, or a file that is appended to; NULL or empty ends the trace.
+ * Has every signal that is sent and received written in words: a line each, with NDB's names of signals,
+ * blocks and fields. It shows keys and values, and makes the library slow. The environment variable
+ * IC_SIGNAL_TRACE does the same from the first connect on.
+ * path: `stderr`, or a file that is appended to; NULL or empty ends the trace. Copied.
  * Threads: any; blocks while the file is opened.
  * Returns 0; -1 if the file cannot be opened; -24 for a path that is no UTF-8.
+ * See also ic_set_log.
  */
 int32_t ic_set_signal_trace(const char *path);
 
 /**
  * Sets start arguments to their defaults: 2 data nodes, 2 replicas, seed 0, any port, 1200 ms for a lock.
- * args: NULL does nothing. size: sizeof *args.
- * Threads: any; blocks never. Missing without the feature "embedded".
+ * args: NULL does nothing.
+ * size: sizeof *args.
+ * Threads: any; blocks never.
+ * See also ic_embedded_start.
  */
 void ic_embedded_args_init(struct IC_EMBEDDED_ARGS *args,
                            size_t size);
 
 /**
- * Starts a set of embedded data nodes; when it returns, clients can connect. Each node is a thread, and so is the
- * management server, with one more for each of its sessions.
- * args: NULL for all defaults. cluster: not NULL; receives the handle, to be freed with ic_embedded_stop.
+ * Starts a set of embedded data nodes; when it returns, clients can connect. Each node is a thread, and so
+ * is the management server, with one more for each of its sessions.
+ * args: NULL for all defaults.
+ * cluster: receives the handle, to be freed with ic_embedded_stop.
  * Threads: any; blocks for some milliseconds.
- * Returns 0; -1 for arguments that do not fit, -2 if a socket or a thread could not be had. ic_embedded_error_text
- * says more. Missing without the feature "embedded".
+ * Returns 0; -1 for arguments that do not fit; -2 if a socket or a thread could not be had.
+ *   ic_embedded_error_text says more.
+ * See also ic_embedded_connectstring, ic_embedded_stop, ic_apid_global_connect.
  */
 int32_t ic_embedded_start(const struct IC_EMBEDDED_ARGS *args,
                           struct IC_EMBEDDED_CLUSTER **cluster);
 
 /**
- * Why this thread's last failed ic_embedded_start failed, for a person.
+ * Why this thread's last ic_embedded_start failed, for a person.
  * Threads: any; blocks never.
- * Returns the text, empty if there is none; valid until this thread's next ic_embedded_start. Missing without the
- * feature "embedded".
+ * Returns the text, empty if there is none; valid until this thread's next ic_embedded_start.
+ * See also ic_embedded_start.
  */
 const char *ic_embedded_error_text(void);
 
 /**
  * What ic_apid_global_connect needs to find the nodes.
- * cluster: not NULL.
  * Threads: any; blocks never.
- * Returns the connectstring, valid as long as the handle; NULL for something else than a handle of embedded nodes, and
- * in a forked child.
+ * Returns the connectstring, valid as long as the handle; NULL for something else than a handle of embedded
+ *   nodes, and in a forked child.
+ * See also ic_apid_global_connect.
  */
 const char *ic_embedded_connectstring(const struct IC_EMBEDDED_CLUSTER *cluster);
 
 /**
- * Stops all nodes and frees the handle. Clients that are connected lose their links, as when real nodes end; they
- * may be disconnected before or after.
+ * Stops all nodes and frees the handle. Clients that are connected lose their links, as when real nodes end;
+ * they may be disconnected before or after.
  * cluster: NULL does nothing.
- * Threads: any, but no other may use the handle; blocks until the nodes' threads have ended.
- * Returns 0; -1 for something else than a handle of embedded nodes, -25 in a forked child.
+ * Threads: any, but no other may use the handle; blocks until the nodes' threads have ended, some
+ *   milliseconds.
+ * Returns 0.
+ * See also ic_embedded_start.
  */
 int32_t ic_embedded_stop(struct IC_EMBEDDED_CLUSTER *cluster);
 
 /**
- * Ends a node as a crash does: its links close, its rows are gone. When a node group has lost its last node, all
- * others end too. Nothing happens if it is down already.
- * cluster: not NULL. node_id: of the node.
- * Threads: any; blocks until the node has ended.
- * Returns 0, -1 or -25.
+ * Ends a node as a crash does: its links close, its rows are gone. When a node group has lost its last node,
+ * all others end too. Nothing happens if it is down already.
+ * node_id: of the node, from 1.
+ * Threads: any; blocks until the node has ended, some milliseconds.
+ * Returns 0; -1 if there is no such node.
+ * See also ic_embedded_restart_node.
  */
 int32_t ic_embedded_kill_node(struct IC_EMBEDDED_CLUSTER *cluster,
                               uint32_t node_id);
 
 /**
- * Starts a node that was killed: it copies its rows from the others and joins them. If none is left, all begin anew,
- * without tables. Nothing happens if it runs.
- * cluster: not NULL. node_id: of the node.
+ * Starts a node that was killed: it copies its rows from the others and joins them. If none is left, all
+ * begin anew, without tables. Nothing happens if it runs.
+ * node_id: of the node, from 1.
  * Threads: any; does not wait until the node takes work: ic_apid_global_wait_usable does.
- * Returns 0, -1, -2 if a socket or a thread could not be had, or -25.
+ * Returns 0; -1 if there is no such node; -2 if a socket or a thread could not be had.
+ * See also ic_embedded_kill_node, ic_apid_global_wait_usable.
  */
 int32_t ic_embedded_restart_node(struct IC_EMBEDDED_CLUSTER *cluster,
                                  uint32_t node_id);
 
 /**
- * Drops a node's link to a client, or its links to all: all nodes then expel whom it concerns, as real ones do.
- * cluster: not NULL. node_id: of the node. client_id: a client's node id; 0: all clients. fault: NULL, or receives a
- * number for ic_embedded_fault_consumed.
+ * Drops a node's link to a client, or its links to all: all nodes then expel whom it concerns, as real ones
+ * do.
+ * node_id: of the node, from 1.
+ * client_id: a client's node id; 0: all clients.
+ * fault: receives a number for ic_embedded_fault_consumed; NULL if nobody wants to know.
  * Threads: any; blocks never, the node does it soon.
- * Returns 0, -1 or -25.
+ * Returns 0; -1 if there is no such node.
+ * See also ic_embedded_fault_consumed, ic_apid_global_node_id.
  */
 int32_t ic_embedded_drop_link(struct IC_EMBEDDED_CLUSTER *cluster,
                               uint32_t node_id,
@@ -2149,9 +2389,11 @@ int32_t ic_embedded_drop_link(struct IC_EMBEDDED_CLUSTER *cluster,
 
 /**
  * Has a node send garbage to its clients, then close their links.
- * cluster: not NULL. node_id: of the node. fault: NULL, or receives a number for ic_embedded_fault_consumed.
+ * node_id: of the node, from 1.
+ * fault: receives a number for ic_embedded_fault_consumed; NULL if nobody wants to know.
  * Threads: any; blocks never, the node does it soon.
- * Returns 0, -1 or -25.
+ * Returns 0; -1 if there is no such node.
+ * See also ic_embedded_fault_consumed.
  */
 int32_t ic_embedded_send_garbage(struct IC_EMBEDDED_CLUSTER *cluster,
                                  uint32_t node_id,
@@ -2159,10 +2401,13 @@ int32_t ic_embedded_send_garbage(struct IC_EMBEDDED_CLUSTER *cluster,
 
 /**
  * Has a node send nothing for some time.
- * cluster: not NULL. node_id: of the node. ms: for how long from now. fault: NULL, or receives a number for
- * ic_embedded_fault_consumed, which is true once a reply has waited.
+ * node_id: of the node, from 1.
+ * ms: milliseconds from now.
+ * fault: receives a number for ic_embedded_fault_consumed, which is true once a reply has waited; NULL if
+ *   nobody wants to know.
  * Threads: any; blocks never.
- * Returns 0, -1 or -25.
+ * Returns 0; -1 if there is no such node.
+ * See also ic_embedded_fault_consumed, ic_embedded_delay.
  */
 int32_t ic_embedded_stall(struct IC_EMBEDDED_CLUSTER *cluster,
                           uint32_t node_id,
@@ -2171,10 +2416,13 @@ int32_t ic_embedded_stall(struct IC_EMBEDDED_CLUSTER *cluster,
 
 /**
  * Has a node hold back each of its replies for some time, until it is told otherwise.
- * cluster: not NULL. node_id: of the node. ms: for how long; 0 ends it. fault: NULL, or receives a number for
- * ic_embedded_fault_consumed, which is true once a reply was held back.
+ * node_id: of the node, from 1.
+ * ms: milliseconds that each reply is held back; 0 ends it.
+ * fault: receives a number for ic_embedded_fault_consumed, which is true once a reply was held back; NULL if
+ *   nobody wants to know.
  * Threads: any; blocks never.
- * Returns 0, -1 or -25.
+ * Returns 0; -1 if there is no such node.
+ * See also ic_embedded_fault_consumed, ic_embedded_stall.
  */
 int32_t ic_embedded_delay(struct IC_EMBEDDED_CLUSTER *cluster,
                           uint32_t node_id,
@@ -2183,11 +2431,13 @@ int32_t ic_embedded_delay(struct IC_EMBEDDED_CLUSTER *cluster,
 
 /**
  * Has one operation fail. Replaces what was asked of the node before and has not happened yet.
- * cluster: not NULL. node_id: of the node that coordinates the operation. nth: which one, counted from now; 1 is the
- * next. code: with which error.
- * fault: NULL, or receives a number for ic_embedded_fault_consumed.
+ * node_id: of the node that coordinates the operation, from 1.
+ * nth: which one, counted from now; 1 is the next.
+ * code: with which error of data nodes, above 0.
+ * fault: receives a number for ic_embedded_fault_consumed; NULL if nobody wants to know.
  * Threads: any; blocks never.
- * Returns 0, -1 or -25.
+ * Returns 0; -1 if there is no such node, or for an nth or code below 1.
+ * See also ic_embedded_fault_consumed.
  */
 int32_t ic_embedded_fail_operation(struct IC_EMBEDDED_CLUSTER *cluster,
                                    uint32_t node_id,
@@ -2197,21 +2447,23 @@ int32_t ic_embedded_fail_operation(struct IC_EMBEDDED_CLUSTER *cluster,
 
 /**
  * Has the management server refuse the next requests for a node id.
- * cluster: not NULL. count: how many; 0 ends it. fault: NULL, or receives a number for ic_embedded_fault_consumed, which
- * is true once one was refused.
+ * count: how many; 0 ends it.
+ * fault: receives a number for ic_embedded_fault_consumed, which is true once one was refused; NULL if
+ *   nobody wants to know.
  * Threads: any; blocks never.
- * Returns 0, -1 or -25.
+ * Returns 0.
+ * See also ic_embedded_fault_consumed.
  */
 int32_t ic_embedded_refuse_node_ids(struct IC_EMBEDDED_CLUSTER *cluster,
                                     uint32_t count,
                                     uint32_t *fault);
 
 /**
- * Whether a fault that was asked for has happened.
- * cluster: not NULL. fault: its number.
+ * Whether a fault that was asked for has happened. A test that does not ask may have tested nothing.
+ * fault: its number.
  * Threads: any; blocks never.
- * Returns true if so; false also for a number that no fault has, for something else than a handle of embedded nodes, and
- * in a forked child.
+ * Returns true if so; false also for a number that no fault has, for something else than a handle of
+ *   embedded nodes, and in a forked child.
  */
 bool ic_embedded_fault_consumed(const struct IC_EMBEDDED_CLUSTER *cluster,
                                 uint32_t fault);

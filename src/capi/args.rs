@@ -1,6 +1,6 @@
-//! Argument structs that begin with their size, and the constants their fields take. An older caller's smaller
-//! struct leaves the fields it does not know at their defaults; in a newer caller's larger one, what this
-//! library does not know must be zero.
+//! Argument structs that begin with their size, and the constants their fields take. An older caller's
+//! smaller struct leaves the fields it does not know at their defaults; in a newer caller's larger one, what
+//! this library does not know must be zero.
 
 use std::ffi::{c_char, c_void};
 
@@ -35,10 +35,11 @@ pub const IC_ABORT_OPTION_ABORT_ON_ERROR: i32 = 1;
 pub const IC_ABORT_OPTION_IGNORE_ERROR: i32 = 2;
 
 /// Called when a query is complete: inside ic_apid_conn_poll or ic_apid_conn_flush or while the connection is
-/// freed, on the calling thread, once per definition. It may read the query's error and rows, define queries (this one
-/// too), start, commit, roll back and close transactions, and send. In it a poll does nothing, a flush only
-/// sends, and freeing the connection is refused. On return the query is idle unless it was defined anew. It must
-/// return: no longjmp, no C++ exception. Run by ic_apid_conn_free it cannot define anything new (-14).
+/// freed, on the calling thread, once per definition. It may read the query's error and rows, define queries
+/// (this one too), start, commit, roll back and close transactions, and send. In it a poll does nothing, a
+/// flush only sends, and freeing the connection is refused. On return the query is idle unless it was defined
+/// anew. It must return: no longjmp, no C++ exception. Run by ic_apid_conn_free it cannot define anything new
+/// (-14).
 pub type QueryCallback =
     Option<unsafe extern "C" fn(conn: *mut ApidConnection, query: u64, user_ref: *mut c_void)>;
 
@@ -58,8 +59,8 @@ pub(crate) unsafe fn init<A: SizedStruct>(args: *mut A, size: usize) {
     }
     let defaults = A::defaults();
     let known = size.min(size_of::<A>());
-    // SAFETY: `known` bytes of `defaults` are readable, and by this function's condition `size` bytes writable at
-    // `args`; a fresh local cannot overlap them.
+    // SAFETY: `known` bytes of `defaults` are readable, and by this function's condition `size` bytes are
+    // writable at `args`; a fresh local cannot overlap them.
     unsafe {
         std::ptr::copy_nonoverlapping((&raw const defaults).cast::<u8>(), args.cast::<u8>(), known);
         args.cast::<u8>().add(known).write_bytes(0, size - known);
@@ -70,7 +71,8 @@ pub(crate) unsafe fn init<A: SizedStruct>(args: *mut A, size: usize) {
 /// The caller's struct, missing fields at their defaults. NULL means all defaults.
 ///
 /// # Safety
-/// `args` is NULL, or points to a struct whose first field is its size in bytes, and is readable for that size.
+/// `args` is NULL, or points to a struct whose first field is its size in bytes, and is readable for that
+/// size.
 #[inline]
 pub(crate) unsafe fn read<A: SizedStruct>(args: *const A) -> Result<A, i32> {
     let mut all = A::defaults();
@@ -112,8 +114,8 @@ pub(crate) unsafe fn write_out<A: SizedStruct>(to: *mut A, value: A) -> Result<(
     if !(size_of::<usize>()..=4096).contains(&size) {
         return Err(own::INVALID_ARGUMENT);
     }
-    // SAFETY: the known part of `size` bytes is writable by this function's condition; the size field itself is
-    // put back as it was.
+    // SAFETY: the known part of `size` bytes is writable by this function's condition; the size field itself
+    // is put back as it was.
     unsafe {
         let known = size.min(size_of::<A>());
         std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), to.cast::<u8>(), known);
@@ -185,27 +187,28 @@ impl SizedStruct for ReadKeyArgs {
 pub struct ConnectArgs {
     /// Size of the struct in bytes, as the caller knows it.
     pub size: usize,
-    /// Node id to ask for; 0: what the connectstring names, else any.
+    /// Node id to ask for, 1 to 255. 0, the default: what the connectstring names, else any.
     pub node_id: u32,
-    /// Receive threads, 1 to 64.
+    /// Receive threads, 1 to 64; default 1, which is enough until it is a full core.
     pub receive_threads: u32,
-    /// 1: a thread that polls alone may read the sockets itself, which saves waking it through the receive
-    /// thread; only with one receive thread. 0: the receive threads always read.
+    /// 1, the default: a thread that polls alone may read the sockets itself, which saves waking it through
+    /// the receive thread; only with one receive thread. 0: the receive threads always read.
     pub lend_receive: u32,
-    /// Microseconds that a send without force may be held for company, 0 (not at all) to 1000000.
+    /// Microseconds that a send without force may be held for company, 0 (not at all) to 1000000; default
+    /// 200.
     pub hold_us: u32,
-    /// Milliseconds until a first data node must be usable.
+    /// Milliseconds until a first data node must be usable; default 30000.
     pub connect_ms: u32,
-    /// Milliseconds to wait for the other data nodes once one is usable.
+    /// Milliseconds to wait for the other data nodes once one is usable, within connect_ms; default 3000.
     pub grace_ms: u32,
-    /// Milliseconds that an operation may go without a reply, see ic_apid_conn_set_deadline. 0: by the cluster's
-    /// configuration.
+    /// Milliseconds that an operation may go without a reply, see ic_apid_conn_set_deadline. 0, the default:
+    /// long enough, by the cluster's configuration, for it to deal with a node that fails.
     pub deadline_ms: u32,
-    /// Bytes that may wait for a data node, in a connection and on the node's link together, before the connection's
-    /// next definition for it is refused with -22: 65536 to 1073741824.
+    /// Bytes that may wait for a data node, in a connection and on the node's link together, before the
+    /// connection's next definition for it is refused with -22: 65536 to 1073741824; default 2097152.
     pub max_waiting: u32,
-    /// Operations of a connection that may be in flight before its next definition is refused with -21: 1 to 1048576.
-    /// See ic_apid_conn_set_max_in_flight.
+    /// Operations of a connection that may be in flight before its next definition is refused with -21: 1 to
+    /// 1048576; default 65536. See ic_apid_conn_set_max_in_flight.
     pub max_in_flight: u32,
 }
 
@@ -234,9 +237,9 @@ pub struct NodeState {
     pub size: usize,
     /// Its node id.
     pub node_id: u32,
-    /// 1: a connection to it is open.
+    /// 1: a link to it is open; else 0.
     pub connected: u32,
-    /// 1: it is started and takes new work.
+    /// 1: it is started and takes new work; else 0.
     pub usable: u32,
 }
 
@@ -252,11 +255,11 @@ impl SizedStruct for NodeState {
 pub struct TableArgs {
     /// Size of the struct in bytes, as the caller knows it.
     pub size: usize,
-    /// 1: rows survive a restart of the whole cluster.
+    /// 1, the default: rows survive a restart of the whole cluster. 0: the table does, its rows do not.
     pub logged: u32,
-    /// 1: committed reads may use any replica.
+    /// 1: committed reads may use any replica. 0, the default: the primary one.
     pub read_backup: u32,
-    /// 1: every node group holds all rows.
+    /// 1: every node group holds all rows. 0, the default: each holds its part.
     pub fully_replicated: u32,
 }
 
@@ -274,7 +277,8 @@ pub struct ColumnSpec {
     pub name: *const c_char,
     /// One of IC_TYPE_*.
     pub kind: i32,
-    /// Elements: bytes of CHAR, BINARY, VARCHAR and VARBINARY (at most), bits of BIT, 1 of the others. 0 means 1.
+    /// Elements: bytes of CHAR and BINARY, bytes at most of VARCHAR, VARBINARY, LONGVARCHAR and
+    /// LONGVARBINARY, bits of BIT, 1 of the others. 0 means 1.
     pub length: u32,
     /// Decimal digits of DECIMAL; digits of fractional seconds of TIME2, DATETIME2 and TIMESTAMP2.
     pub precision: u32,
@@ -282,7 +286,7 @@ pub struct ColumnSpec {
     pub scale: u32,
     /// Number of the collation of CHAR, VARCHAR and LONGVARCHAR; 0 there means binary (63).
     pub charset: u32,
-    /// IC_COLUMN_* together.
+    /// IC_COLUMN_*, or-ed.
     pub flags: u32,
     /// Bytes the column takes in a row, length bytes included; given by ic_table_column, ignored by create.
     pub row_bytes: u32,
@@ -305,14 +309,15 @@ pub struct RecordField {
     pub name: *const c_char,
     /// Where its value is, in bytes from the start of the row.
     pub offset: u32,
-    /// For a nullable column: the byte of the row with its NULL bit; 1 there means NULL. Ignored for others.
+    /// For a nullable column: the byte of the row with its NULL bit, from the start of the row; 1 in the bit
+    /// means NULL. Ignored for others.
     pub null_byte: u32,
-    /// The bit in that byte, 0 to 7.
+    /// The bit in that byte, 0 (the lowest) to 7.
     pub null_bit: u32,
 }
 
-/// The layout of the public structs on 64-bit systems, which is a part of the ABI; tests/c/layout.c asserts the same
-/// of the header.
+/// The layout of the public structs on 64-bit systems, which is a part of the ABI; tests/c/layout.c asserts
+/// the same of the header.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     use std::mem::offset_of;

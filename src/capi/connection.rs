@@ -1,8 +1,8 @@
 //! Connections, queries and transactions.
 //!
-//! A connection's mark says who is inside: nobody, a call, or a callback that a poll runs. Hot calls look at it
-//! and set it with plain loads and stores, which catches most mistakes and costs nothing; send, poll and free
-//! take it with one atomic exchange.
+//! A connection's mark says who is inside: nobody, a call, or a callback that a poll runs. Hot calls look at
+//! it and set it with plain loads and stores, which catches most mistakes and costs nothing; send, poll and
+//! free take it with one atomic exchange.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -242,9 +242,10 @@ impl ApidConnection {
 
 /// Creates a connection of a connected cluster handle, for one user thread at a time. How many can be open at
 /// once: 4096.
-/// glob: not NULL. conn: not NULL; receives the connection, to be freed with ic_apid_conn_free before the cluster handle.
+/// conn: receives the connection, to be freed with ic_apid_conn_free before the cluster handle.
 /// Threads: any; blocks never.
-/// Returns 0, -1 for a NULL, -14 if not connected, -21 if too many are open, -25 in a forked child.
+/// Returns 0; -14 if not connected; -21 if too many are open.
+/// See also ic_apid_conn_free, ic_apid_query_create.
 ///
 /// # Safety
 /// Pointers are valid as described.
@@ -271,13 +272,14 @@ pub unsafe extern "C" fn ic_apid_conn_create(glob: *mut ApidGlobal, conn: *mut *
     })
 }
 
-/// Frees a connection. What is in flight ends first: transactions whose commit is not under way are rolled back, final
-/// replies are waited for up to 2 s, what is left then ends with an error (4012 where a commit was sent), and
-/// callbacks that are due run. Queries and transactions go with it; their rows must not be touched any more.
-/// conn: NULL does nothing. Not in a callback of this connection.
-/// Threads: the connection's; blocks up to 2 s while something is in flight; calls back.
-/// Returns 0, -1 for something else than a connection, -3 if another thread is inside, -4 in a callback, -25 in a
-/// forked child.
+/// Frees a connection. What is in flight ends first: transactions whose commit is not under way are rolled
+/// back, final replies are waited for, what is left then ends with an error (4012 where a commit was sent),
+/// and callbacks that are due run. Queries, transactions and multi-key reads go with it; their rows must not
+/// be touched any more.
+/// conn: NULL does nothing. After an error it is still there.
+/// Threads: the connection's, not in its callback; blocks up to 2 s while something is in flight; calls back.
+/// Returns 0; -4 in a callback.
+/// See also ic_apid_conn_create, ic_apid_global_free.
 ///
 /// # Safety
 /// conn is NULL or a connection.
@@ -312,14 +314,13 @@ pub unsafe extern "C" fn ic_apid_conn_free(conn: *mut ApidConnection) -> i32 {
     })
 }
 
-/// Sends every query that is defined, every commit and rollback: one write per data node. Without force, a send
-/// may be held for company on its link if the recent past makes company likely, at most hold_us of the connect
-/// arguments; a thread that sends alone is not held. In a callback the send follows the poll's callbacks,
-/// so that what all of them define goes out in one write per node.
-/// conn: not NULL.
-/// Threads: the connection's, also in a callback; blocks never (what a full socket does not take, the library sends later).
-/// Returns 0; -1, -2, -3 or -25 if the connection cannot be used. What a lost link takes with it comes back as
-/// errors of queries and transactions.
+/// Sends every query that is defined, every commit and rollback: one write per data node. In a callback the
+/// send follows the poll's callbacks, so that what all of them define goes out in one write per node.
+/// force: true: write now. false: the send may be held for company on its link if the recent past makes
+///   company likely, at most hold_us of the connect arguments; a thread that sends alone is not held.
+/// Threads: the connection's; blocks never: what a full socket does not take, the library sends later.
+/// Returns 0. What a lost link takes with it comes back as errors of queries and transactions.
+/// See also ic_apid_conn_flush, ic_apid_conn_poll.
 ///
 /// # Safety
 /// conn is a connection.
@@ -339,11 +340,14 @@ pub unsafe extern "C" fn ic_apid_conn_send(conn: *mut ApidConnection, force: boo
     })
 }
 
-/// Waits up to wait_ms for replies, completes what they finish, and runs callbacks. It returns as soon as
-/// something has completed (see ic_apid_conn_set_poll_min). 0 waits not at all. In a callback it does nothing.
-/// conn: not NULL. signals: NULL, or receives how many signals were taken.
+/// Takes the replies that have come, completes what they finish, and runs callbacks. It returns as soon as
+/// something has completed (see ic_apid_conn_set_poll_min). In a callback it does nothing.
+/// wait_ms: milliseconds to wait for a completion at most; 0 waits not at all.
+/// signals: receives how many signals were taken; NULL if nobody wants to know.
 /// Threads: the connection's; blocks up to wait_ms; calls back.
-/// Returns 0; -1, -2, -3 or -25 if the connection cannot be used; -14 after a disconnect, once all has completed.
+/// Returns 0, also if nothing has come; -14 after a disconnect, once all has completed. Errors of operations
+///   are on their query and transaction.
+/// See also ic_apid_conn_flush, ic_apid_conn_get_next_executed_query, ic_apid_conn_fd.
 ///
 /// # Safety
 /// conn is a connection; signals is NULL or valid.
@@ -366,7 +370,12 @@ pub unsafe extern "C" fn ic_apid_conn_poll(
 }
 
 /// ic_apid_conn_send, then ic_apid_conn_poll; the poll always runs. In a callback it only sends.
-/// Parameters, threads and returns as theirs.
+/// wait_ms: milliseconds to wait for a completion at most; 0 waits not at all.
+/// force: as for ic_apid_conn_send.
+/// signals: receives how many signals were taken; NULL if nobody wants to know.
+/// Threads: the connection's; blocks up to wait_ms; calls back.
+/// Returns as ic_apid_conn_poll.
+/// See also ic_apid_conn_send, ic_apid_conn_poll.
 ///
 /// # Safety
 /// conn is a connection; signals is NULL or valid.
@@ -395,14 +404,16 @@ pub unsafe extern "C" fn ic_apid_conn_flush(
     })
 }
 
-/// From now on a poll of the connection returns once so many operations have completed, instead of one: fewer, fuller
-/// sends and fewer wake-ups for a thread with much in flight. It does not wait for more than are in flight, nor longer
-/// than its wait_ms. A thread that sleeps in a poll is not woken for fewer, but where transactions have several
-/// operations each, or rows come after their confirmations, it may be woken sooner and sleep again. An error, the
-/// outcome of a commit or rollback that was asked for by itself, and the loss of a data node wake it at once.
-/// conn: not NULL. completions: 0 is as 1, which is the default.
+/// From now on a poll of the connection returns once so many operations have completed, instead of one:
+/// fewer, fuller sends and fewer wake-ups for a thread with much in flight. It does not wait for more than
+/// are in flight, nor longer than its wait_ms. A thread that sleeps in a poll is not woken for fewer, but
+/// where transactions have several operations each, or rows come after their confirmations, it may be woken
+/// sooner and sleep again. An error, the outcome of a commit or rollback that was asked for by itself, and
+/// the loss of a data node wake it at once.
+/// completions: 0 is as 1, which is the default.
 /// Threads: the connection's; blocks never.
-/// Returns 0, -1, -2, -3 or -25.
+/// Returns 0.
+/// See also ic_apid_conn_poll.
 ///
 /// # Safety
 /// conn is a connection.
@@ -418,14 +429,15 @@ pub unsafe extern "C" fn ic_apid_conn_set_poll_min(conn: *mut ApidConnection, co
     })
 }
 
-/// How long what the connection sends from now on may go without a reply. At its deadline a transaction without a sent commit
-/// is rolled back and ends with -30; one with writes whose commit was sent ends with 4012, for it may have been
-/// committed. Both happen in a poll or a flush, which ends its wait for it. Other operations go on. Transactions that are
-/// started already keep their limits.
-/// conn: not NULL. milliseconds: from the send; 0: the deadline_ms of the connect arguments, whose own default is long enough
-/// for the cluster to deal with a node that fails.
-/// Threads: the connection's, also in a callback; blocks never.
-/// Returns 0, -1, -2, -3 or -25.
+/// How long what the connection sends from now on may go without a reply. At its deadline a transaction
+/// without a sent commit is rolled back and ends with -30; one with writes whose commit was sent ends with
+/// 4012, for it may have been committed. Both happen in a poll or a flush, which ends its wait for it. Other
+/// operations go on. Transactions that are started already keep their limits.
+/// milliseconds: from the send; 0: the deadline_ms of the connect arguments, whose own default is long enough
+///   for the cluster to deal with a node that fails.
+/// Threads: the connection's; blocks never.
+/// Returns 0.
+/// See also ic_apid_transaction_set_deadline.
 ///
 /// # Safety
 /// conn is a connection.
@@ -441,10 +453,11 @@ pub unsafe extern "C" fn ic_apid_conn_set_deadline(conn: *mut ApidConnection, mi
     })
 }
 
-/// The same for one transaction, from its next send on.
-/// conn: not NULL. milliseconds: from the send; 0: the connection's.
-/// Threads: the connection's, also in a callback; blocks never.
-/// Returns 0; -6 for a stale or foreign handle, -1, -2, -3 or -25.
+/// As ic_apid_conn_set_deadline for one transaction, from its next send on.
+/// milliseconds: from the send; 0: the connection's.
+/// Threads: the connection's; blocks never.
+/// Returns 0; -6 for a stale or foreign handle.
+/// See also ic_apid_conn_set_deadline.
 ///
 /// # Safety
 /// conn is a connection.
@@ -461,20 +474,21 @@ pub unsafe extern "C" fn ic_apid_transaction_set_deadline(
     })
 }
 
-/// A descriptor for event loops (poll, epoll, libuv): readable while there is something for ic_apid_conn_poll to
-/// take. That is: replies, queries that have completed without one (those of a transaction that was rolled back), news of
-/// a lost data node, a disconnect. It stays readable until a poll, also one with wait_ms 0, has taken all; then it
-/// is not readable. So the loop of a thread is: wait until it is readable, ic_apid_conn_poll with a wait_ms of 0, then
-/// ic_apid_conn_send for what the callbacks have defined. What is defined is not sent by itself.
-/// The number of ic_apid_conn_set_poll_min does not matter here.
+/// A descriptor for event loops (poll, epoll, libuv): readable while there is something for ic_apid_conn_poll
+/// to take. That is: replies, queries that have completed without one (those of a transaction that was rolled
+/// back), deadlines, news of a lost data node, a disconnect. It stays readable until a poll, also one with
+/// wait_ms 0, has taken all; then it is not readable. So the loop of a thread is: wait until it is readable,
+/// ic_apid_conn_poll with a wait_ms of 0, then ic_apid_conn_send for what the callbacks have defined. What is
+/// defined is not sent by itself. The number of ic_apid_conn_set_poll_min does not matter here, and a query
+/// that waits on the executed list, which a poll has taken already, does not make it readable.
 /// The connection owns the descriptor: wait for it to be readable, but never read, write or close it.
-/// ic_apid_conn_free closes it; take it out of the event loop before. It is the same at every call; before the
-/// first there is none, and nothing is spent on it. From then on, until the connection is freed, the receive threads of
-/// the cluster handle read for all of its connections: no polling thread does it itself (see lend_receive).
-/// A query that waits on the executed list was taken by a poll already and does not make it readable.
-/// conn: not NULL.
-/// Threads: the connection's, also in a callback; blocks never.
-/// Returns the descriptor, 0 or more; -21 if the process or the system has no descriptor left, -1, -2, -3 or -25.
+/// ic_apid_conn_free closes it; take it out of the event loop before. It is the same at every call; before
+/// the first there is none, and nothing is spent on it. From then on, until the connection is freed, the
+/// receive threads of the cluster handle read for all of its connections: no polling thread does it itself
+/// (see lend_receive).
+/// Threads: the connection's; blocks never.
+/// Returns the descriptor, 0 or more; -21 if the process or the system has no descriptor left.
+/// See also ic_apid_conn_poll, ic_apid_conn_send.
 ///
 /// # Safety
 /// conn is a connection.
@@ -488,11 +502,12 @@ pub unsafe extern "C" fn ic_apid_conn_fd(conn: *mut ApidConnection) -> i32 {
     guard_with(|code| code, || find().unwrap_or_else(|code| code))
 }
 
-/// From now on a definition is refused with -21 while so many operations of the connection are in flight (defined and
-/// not complete), and a start of a transaction while twice as many are open.
-/// conn: not NULL. operations: 0 for max_in_flight of the connect arguments. What is in flight already stays so.
-/// Threads: the connection's, also in a callback; blocks never.
-/// Returns 0, -1, -2, -3 or -25.
+/// From now on a definition is refused with -21 while so many operations of the connection are in flight
+/// (defined and not complete), and a start of a transaction while twice as many are open. What is in flight
+/// already stays so.
+/// operations: how many; 0 for max_in_flight of the connect arguments.
+/// Threads: the connection's; blocks never.
+/// Returns 0.
 ///
 /// # Safety
 /// conn is a connection.
@@ -508,14 +523,15 @@ pub unsafe extern "C" fn ic_apid_conn_set_max_in_flight(conn: *mut ApidConnectio
     })
 }
 
-/// Creates a query: one operation on a table that is defined, sent and completed again and again, with rows of
-/// its own, sized by its records.
-/// conn, table, key: not NULL; key must hold all columns of the primary key. attr: the columns that are read and
-/// written; NULL for none. Both must be records of the table. query: not NULL; receives the handle, to be freed
-/// with ic_apid_query_free or with the connection. Table and records may be freed before the query.
+/// Creates a query: one operation on a table that is defined, sent and completed again and again, with rows
+/// of its own, sized by its records. The rows begin as zeros.
+/// table: of the same cluster handle as the connection. Table and records may be freed before the query.
+/// key: a record of the table that holds all columns of the primary key.
+/// attr: a record of the table: the columns that are read and written; NULL for none. May be the same as key.
+/// query: receives the handle, to be freed with ic_apid_query_free or with the connection.
 /// Threads: the connection's; blocks never.
-/// Returns 0, -1 for a NULL, -9 for a record of another table or a key that is not whole, -21 when 1048576 exist,
-/// -2, -3 or -25.
+/// Returns 0; -9 for a record of another table or a key that is not whole; -21 when 1048576 exist.
+/// See also ic_apid_query_key_row, ic_apid_query_attr_row, ic_apid_conn_write_key, ic_apid_conn_read_key.
 ///
 /// # Safety
 /// Pointers are valid as described.
@@ -555,7 +571,8 @@ pub unsafe extern "C" fn ic_apid_query_create(
 
 /// Frees a query that is not in flight; also in its own callback. Its rows must not be touched any more.
 /// Threads: the connection's; blocks never.
-/// Returns 0, -5 for a stale or foreign handle, -7 while it is in flight, -1, -2, -3 or -25.
+/// Returns 0; -5 for a stale or foreign handle; -7 while it is in flight.
+/// See also ic_apid_query_create.
 ///
 /// # Safety
 /// conn is a connection.
@@ -568,11 +585,14 @@ pub unsafe extern "C" fn ic_apid_query_free(conn: *mut ApidConnection, query: Qu
     })
 }
 
-/// The key row of a query, to be filled in place. The caller's while the query is idle or complete.
-/// len: NULL, or receives the row's length in bytes.
+/// The key row of a query, to be filled in place. The caller's while the query is idle or complete, in its
+/// callback too.
+/// len: receives the row's length in bytes, 0 without a row; NULL if nobody wants to know.
 /// Threads: the connection's; blocks never.
-/// Returns the row, aligned to 16 bytes and at the same address for the query's life; NULL while the query is in
-/// flight (the row is the library's then), for a stale or foreign handle, or if the connection cannot be used.
+/// Returns the row, aligned to 16 bytes and at the same address for the query's life; NULL while the query is
+///   in flight (the row is the library's then), for a stale or foreign handle, or if the connection cannot be
+///   used.
+/// See also ic_apid_query_attr_row.
 ///
 /// # Safety
 /// conn is a connection; len is NULL or valid.
@@ -586,8 +606,12 @@ pub unsafe extern "C" fn ic_apid_query_key_row(
     unsafe { row(conn, query, len, true) }
 }
 
-/// The attribute row of a query: what a write takes and a read fills. As ic_apid_query_key_row otherwise; NULL also
-/// when the query has no attribute record.
+/// The attribute row of a query: what a write takes and a read fills. After a read that failed its contents
+/// mean nothing. The caller's while the query is idle or complete, in its callback too.
+/// len: receives the row's length in bytes, 0 without a row; NULL if nobody wants to know.
+/// Threads: the connection's; blocks never.
+/// Returns the row, as ic_apid_query_key_row; NULL also when the query has no attribute record.
+/// See also ic_apid_query_key_row.
 ///
 /// # Safety
 /// conn is a connection; len is NULL or valid.
@@ -625,9 +649,12 @@ unsafe fn row(conn: *mut ApidConnection, query: QueryId, len: *mut u32, key: boo
     pointer
 }
 
-/// The error of a query's last completion: 0, a code of the data nodes, or one of this library.
+/// The error of a query's last completion. Where a commit rode with it, it is 0 only if that has succeeded,
+/// too.
 /// Threads: the connection's; blocks never.
-/// Returns that error; -5 for a stale or foreign handle, -1, -2, -3 or -25.
+/// Returns that error: 0, a code of the data nodes (626: no such row), or one of this library; -5 for a stale
+///   or foreign handle.
+/// See also ic_apid_query_explain, ic_apid_transaction_error.
 ///
 /// # Safety
 /// conn is a connection.
@@ -646,6 +673,7 @@ pub unsafe extern "C" fn ic_apid_query_error(conn: *mut ApidConnection, query: Q
 /// What the query's last definition gave as user_ref.
 /// Threads: the connection's; blocks never.
 /// Returns it; NULL for a stale or foreign handle, or if the connection cannot be used.
+/// See also ic_apid_conn_get_next_executed_query.
 ///
 /// # Safety
 /// conn is a connection.
@@ -659,10 +687,12 @@ pub unsafe extern "C" fn ic_apid_query_user_ref(conn: *mut ApidConnection, query
     guard_with(|_| std::ptr::null_mut(), || find().map_or(std::ptr::null_mut(), |token| token.user_ref))
 }
 
-/// Takes the oldest completed query off the executed list, which makes it idle.
-/// conn, query: not NULL; query receives the handle.
-/// Threads: the connection's; blocks never.
+/// Takes the oldest completed query without a callback off the executed list, which makes it idle. Until then
+/// it cannot be defined again.
+/// query: receives the handle.
+/// Threads: the connection's; blocks never, takes no replies: that is for a poll or flush before.
 /// Returns true; false when the list is empty or the connection cannot be used.
+/// See also ic_apid_query_error, ic_apid_query_user_ref, ic_apid_conn_flush.
 ///
 /// # Safety
 /// conn is a connection; query is valid.
@@ -687,11 +717,15 @@ pub unsafe extern "C" fn ic_apid_conn_get_next_executed_query(
 }
 
 /// Which part of the table a key is in, as a hint for ic_apid_conn_start_transaction: the data node that has
-/// the row then coordinates.
-/// conn, table, record: not NULL. key: a row of the record, key_len its length in bytes.
+/// the row then coordinates, one hop less. A hint never changes what a transaction does.
+/// table: the one that the transaction is about.
+/// record: a record of it that has the columns of the distribution key, mostly the key record.
+/// key: a row of that record, filled; only read.
+/// key_len: its length in bytes, which is ic_record_row_size.
 /// Threads: the connection's; blocks never.
-/// Returns the hint; 0 when there is none: the distribution cannot be computed (for example a collation other than a
-/// binary one), a pointer is NULL, or key_len is not the record's row length.
+/// Returns the hint; 0 when there is none: the distribution cannot be computed (for example a collation other
+///   than a binary one), a pointer is NULL, or key_len is not the record's row length.
+/// See also ic_apid_conn_start_transaction.
 ///
 /// # Safety
 /// Pointers are valid; key for key_len bytes.
@@ -718,13 +752,16 @@ pub unsafe extern "C" fn ic_apid_conn_hint_for_key(
     guard_with(|_| 0, || hint().unwrap_or(0))
 }
 
-/// Starts a transaction. Never waits: if the node has no coordinator record free, the transaction's requests are held
-/// back until it has.
-/// conn: not NULL. hint: from ic_apid_conn_hint_for_key with the same table; 0 for any node. table: NULL only without
-/// a hint. trans: not NULL; receives the handle, to be closed with ic_apid_conn_close_transaction.
-/// Threads: the connection's, also in a callback; blocks never.
-/// Returns 0, -28 when no data node can take work now (temporary), -21 when too many transactions are open (temporary),
-/// -1, -2, -3 or -25.
+/// Starts a transaction, on this side only: nothing of it is sent before it has an operation. If the node has
+/// no coordinator record free, the transaction's requests are held back until it has.
+/// hint: from ic_apid_conn_hint_for_key with the same table; 0 for any node.
+/// table: NULL only without a hint.
+/// trans: receives the handle, to be closed with ic_apid_conn_close_transaction.
+/// Threads: the connection's; blocks never.
+/// Returns 0; temporary: -28 when no data node can take work now, -21 when too many transactions are open,
+///   -22 when too much waits for the node; -14 after a disconnect.
+/// See also ic_apid_conn_write_key, ic_apid_conn_read_key, ic_apid_conn_commit_transaction,
+///   ic_apid_conn_close_transaction.
 ///
 /// # Safety
 /// Pointers are valid as described.
@@ -755,8 +792,10 @@ pub unsafe extern "C" fn ic_apid_conn_start_transaction(
 }
 
 /// Sets write arguments to their defaults: IC_WRITE_KIND_WRITE, default abort option, no callback.
-/// args: NULL does nothing. size: sizeof *args.
+/// args: NULL does nothing.
+/// size: sizeof *args.
 /// Threads: any; blocks never.
+/// See also ic_apid_conn_write_key.
 ///
 /// # Safety
 /// args is NULL or valid for size bytes.
@@ -767,8 +806,10 @@ pub unsafe extern "C" fn ic_write_key_args_init(args: *mut WriteKeyArgs, size: u
 }
 
 /// Sets read arguments to their defaults: IC_READ_KIND_COMMITTED, default abort option, no callback.
-/// args: NULL does nothing. size: sizeof *args.
+/// args: NULL does nothing.
+/// size: sizeof *args.
 /// Threads: any; blocks never.
+/// See also ic_apid_conn_read_key.
 ///
 /// # Safety
 /// args is NULL or valid for size bytes.
@@ -778,16 +819,20 @@ pub unsafe extern "C" fn ic_read_key_args_init(args: *mut ReadKeyArgs, size: usi
     guard_with(|_| (), || unsafe { init(args, size) })
 }
 
-/// Defines a write in a transaction, from the query's rows: packs its request. Nothing is sent. From a success on
-/// the rows are the library's until the query completes, once; after an error nothing is defined.
-/// Insert and write store the key row's columns and the attribute row's; update stores the attribute row's columns outside
-/// the key; delete looks at the key row alone.
-/// conn: not NULL. args: NULL for all defaults.
-/// Threads: the connection's, also in a callback; blocks never.
-/// Returns 0; -5 for a stale or foreign handle of the query, -6 for one of the transaction; -7 if the query is
-/// in flight; -8 if the transaction takes no more work; -11 for a value longer than its column; -12 for a NULL key; -29 if
-/// key and row are too large; -22 if the send buffer is full (temporary); 241 if the table must be opened again; -1, -2,
-/// -3 or -25.
+/// Defines a write in a transaction, from the query's rows: packs its request. Nothing is sent. From a
+/// success on the rows are the library's until the query completes, once; after an error nothing is defined.
+/// Insert and write store the key row's columns and the attribute row's; update stores the attribute row's
+/// columns outside the key; delete looks at the key row alone.
+/// query: idle, its rows filled.
+/// trans: open. Operations of several tables may be in one.
+/// args: NULL for all defaults. Copied.
+/// Threads: the connection's; blocks never.
+/// Returns 0; temporary: -21 if too much is in flight, -22 if too much waits to be sent, -28 if the cluster
+///   is coming back after the loss of all nodes; else: -5 for a stale or foreign handle of the query, -6 for
+///   one of the transaction; -7 if the query is in flight or waits on the executed list; -8 if the
+///   transaction takes no more work; -11 for a value longer than its column; -12 for a NULL key; -29 if key
+///   and row are too large; 241 if the table must be opened again; -14 after a disconnect.
+/// See also ic_apid_conn_commit_transaction, ic_apid_conn_send, ic_write_key_args_init, ic_apid_query_error.
 ///
 /// # Safety
 /// conn is a connection; args is NULL or valid for the size it says.
@@ -807,8 +852,17 @@ pub unsafe extern "C" fn ic_apid_conn_write_key(
     })
 }
 
-/// Defines a read in a transaction: the row found by the key row will be in the attribute row when the query is
-/// complete. 626 if it is not there. As ic_apid_conn_write_key otherwise.
+/// Defines a read in a transaction: packs its request from the query's key row. Nothing is sent. The columns
+/// of the attribute record will be in the attribute row when the query is complete without an error; 626 if
+/// there is no such row. From a success on the rows are the library's until the query completes, once; after
+/// an error nothing is defined.
+/// query: idle, its key row filled.
+/// trans: open.
+/// args: NULL for all defaults. Copied.
+/// Threads: the connection's; blocks never.
+/// Returns as ic_apid_conn_write_key.
+/// See also ic_apid_conn_commit_transaction, ic_apid_conn_send, ic_read_key_args_init,
+///   ic_apid_conn_multi_read.
 ///
 /// # Safety
 /// conn is a connection; args is NULL or valid for the size it says.
@@ -828,11 +882,15 @@ pub unsafe extern "C" fn ic_apid_conn_read_key(
     })
 }
 
-/// Asks for a transaction's commit. It rides on the last query that is defined; without one it follows what is
-/// out. No callback of the transaction's queries that are defined now runs before the outcome is known. The
-/// transaction takes no more work.
-/// Threads: the connection's, also in a callback; blocks never.
-/// Returns 0, -6 for a stale or foreign handle, -8 if it was committed, rolled back or has failed before, -1, -2, -3 or -25.
+/// Asks for a transaction's commit. It rides on the last query that is defined; without one it follows what
+/// is out. It goes out with the next send. No callback of the transaction's queries that are defined now runs
+/// before the outcome is known. The transaction takes no more work.
+/// Threads: the connection's; blocks never.
+/// Returns 0: asked for, not done; the outcome is in ic_apid_query_error of its queries and
+///   ic_apid_transaction_error. -6 for a stale or foreign handle; -8 if it was committed, rolled back or has
+///   failed before.
+/// See also ic_apid_conn_send, ic_apid_conn_rollback_transaction, ic_apid_conn_close_transaction,
+///   ic_apid_transaction_state.
 ///
 /// # Safety
 /// conn is a connection.
@@ -846,8 +904,9 @@ pub unsafe extern "C" fn ic_apid_conn_commit_transaction(conn: *mut ApidConnecti
 }
 
 /// Rolls a transaction back. Its queries that are not complete end with 4350. It goes out with the next send.
-/// Threads: the connection's, also in a callback; blocks never.
-/// Returns 0, -6 for a stale or foreign handle, -8 if its commit is under way or it is over, -1, -2, -3 or -25.
+/// Threads: the connection's; blocks never.
+/// Returns 0; -6 for a stale or foreign handle; -8 if its commit is under way or it is over.
+/// See also ic_apid_conn_close_transaction.
 ///
 /// # Safety
 /// conn is a connection.
@@ -860,10 +919,12 @@ pub unsafe extern "C" fn ic_apid_conn_rollback_transaction(conn: *mut ApidConnec
     })
 }
 
-/// Gives a transaction up: one without a commit is rolled back. Its handle is stale at once; queries of it that are
-/// in flight complete as they would.
-/// Threads: the connection's, also in a callback; blocks never.
-/// Returns 0, -6 for a stale or foreign handle, -1, -2, -3 or -25.
+/// Gives a transaction up; each one that was started must be closed. One without a commit is rolled back,
+/// with the next send; one whose commit is under way goes on. Its handle is stale at once; queries of it that
+/// are in flight complete as they would.
+/// Threads: the connection's; blocks never.
+/// Returns 0; -6 for a stale or foreign handle.
+/// See also ic_apid_conn_start_transaction, ic_apid_conn_commit_transaction.
 ///
 /// # Safety
 /// conn is a connection.
@@ -876,9 +937,10 @@ pub unsafe extern "C" fn ic_apid_conn_close_transaction(conn: *mut ApidConnectio
     })
 }
 
-/// A transaction's error: 0 while there is none and after a success.
+/// A transaction's error.
 /// Threads: the connection's; blocks never.
-/// Returns that error; -6 for a stale or foreign handle, -1, -2, -3 or -25.
+/// Returns that error, 0 while there is none and after a success; -6 for a stale or foreign handle.
+/// See also ic_apid_transaction_state, ic_apid_transaction_explain, ic_apid_query_error.
 ///
 /// # Safety
 /// conn is a connection.
@@ -896,7 +958,8 @@ pub unsafe extern "C" fn ic_apid_transaction_error(conn: *mut ApidConnection, tr
 
 /// Where a transaction is.
 /// Threads: the connection's; blocks never.
-/// Returns one of IC_TRANS_STATE_*; -6 for a stale or foreign handle, -1, -2, -3 or -25.
+/// Returns one of IC_TRANS_STATE_*; -6 for a stale or foreign handle.
+/// See also ic_apid_transaction_error.
 ///
 /// # Safety
 /// conn is a connection.
@@ -916,12 +979,16 @@ pub unsafe extern "C" fn ic_apid_transaction_state(conn: *mut ApidConnection, tr
     }
 }
 
-/// Writes one row in a transaction of its own and waits for the outcome: for tools and tests. Other queries of
-/// the connection that complete meanwhile are completed as in a poll. The callback and user_ref of args are not used.
-/// conn: not NULL. query: idle, its rows filled. args: NULL for all defaults. Not in a callback.
-/// Threads: the connection's; blocks up to wait_ms; calls back for other queries.
-/// Returns the outcome: 0 or the error of query or transaction; -27 if it is still in flight after wait_ms, then the query
-/// comes on the executed list later; -4 in a callback; else as ic_apid_conn_write_key.
+/// Writes one row in a transaction of its own and waits for the outcome: for tools and tests. Other queries
+/// of the connection that complete meanwhile are completed as in a poll.
+/// query: idle, its rows filled.
+/// args: NULL for all defaults. Its callback and user_ref are not used.
+/// wait_ms: milliseconds to wait at most.
+/// Threads: the connection's, not in a callback; blocks up to wait_ms; calls back for other queries.
+/// Returns the outcome, 0 or the error of query or transaction; -27 if it is still in flight after wait_ms:
+///   then the query comes on the executed list later; -4 in a callback; else as
+///   ic_apid_conn_start_transaction and ic_apid_conn_write_key.
+/// See also ic_apid_conn_read_key_sync, ic_apid_conn_write_key.
 ///
 /// # Safety
 /// conn is a connection; args is NULL or valid for the size it says.
@@ -942,8 +1009,14 @@ pub unsafe extern "C" fn ic_apid_conn_write_key_sync(
     })
 }
 
-/// Reads one row in a transaction of its own and waits for it; 626 if it is not there. As
-/// ic_apid_conn_write_key_sync otherwise.
+/// Reads one row in a transaction of its own and waits for it. Other queries of the connection that complete
+/// meanwhile are completed as in a poll.
+/// query: idle, its key row filled.
+/// args: NULL for all defaults. Its callback and user_ref are not used.
+/// wait_ms: milliseconds to wait at most.
+/// Threads: the connection's, not in a callback; blocks up to wait_ms; calls back for other queries.
+/// Returns as ic_apid_conn_write_key_sync; 626 if there is no such row.
+/// See also ic_apid_conn_write_key_sync, ic_apid_conn_read_key.
 ///
 /// # Safety
 /// conn is a connection; args is NULL or valid for the size it says.

@@ -13,8 +13,9 @@ use crate::embedded::{EmbeddedCluster, Options};
 use crate::error::{Error, own};
 
 /// Embedded data nodes: a set of data nodes and their management server inside this process, in memory, on
-/// loopback sockets. For first runs and for tests; what they hold is gone when they stop. Several sets can run
-/// at once. All that begins with ic_embedded_ is missing from a library built without its feature "embedded".
+/// loopback sockets. For first runs and for tests; what they hold is gone when they stop. Several sets can
+/// run at once. All that begins with ic_embedded_ is missing from a library built without its feature
+/// "embedded".
 pub struct EmbeddedHandle {
     forks: u32,
     nodes: EmbeddedCluster,
@@ -135,8 +136,10 @@ unsafe fn ask(
 }
 
 /// Sets start arguments to their defaults: 2 data nodes, 2 replicas, seed 0, any port, 1200 ms for a lock.
-/// args: NULL does nothing. size: sizeof *args.
-/// Threads: any; blocks never. Missing without the feature "embedded".
+/// args: NULL does nothing.
+/// size: sizeof *args.
+/// Threads: any; blocks never.
+/// See also ic_embedded_start.
 ///
 /// # Safety
 /// args is NULL or valid for size bytes.
@@ -146,12 +149,14 @@ pub unsafe extern "C" fn ic_embedded_args_init(args: *mut EmbeddedArgs, size: us
     guard_with(|_| (), || unsafe { init(args, size) })
 }
 
-/// Starts a set of embedded data nodes; when it returns, clients can connect. Each node is a thread, and so is the
-/// management server, with one more for each of its sessions.
-/// args: NULL for all defaults. cluster: not NULL; receives the handle, to be freed with ic_embedded_stop.
+/// Starts a set of embedded data nodes; when it returns, clients can connect. Each node is a thread, and so
+/// is the management server, with one more for each of its sessions.
+/// args: NULL for all defaults.
+/// cluster: receives the handle, to be freed with ic_embedded_stop.
 /// Threads: any; blocks for some milliseconds.
-/// Returns 0; -1 for arguments that do not fit, -2 if a socket or a thread could not be had. ic_embedded_error_text
-/// says more. Missing without the feature "embedded".
+/// Returns 0; -1 for arguments that do not fit; -2 if a socket or a thread could not be had.
+///   ic_embedded_error_text says more.
+/// See also ic_embedded_connectstring, ic_embedded_stop, ic_apid_global_connect.
 ///
 /// # Safety
 /// Pointers are valid as described.
@@ -177,20 +182,20 @@ pub unsafe extern "C" fn ic_embedded_start(
     })
 }
 
-/// Why this thread's last failed ic_embedded_start failed, for a person.
+/// Why this thread's last ic_embedded_start failed, for a person.
 /// Threads: any; blocks never.
-/// Returns the text, empty if there is none; valid until this thread's next ic_embedded_start. Missing without the
-/// feature "embedded".
+/// Returns the text, empty if there is none; valid until this thread's next ic_embedded_start.
+/// See also ic_embedded_start.
 #[unsafe(no_mangle)]
 pub extern "C" fn ic_embedded_error_text() -> *const c_char {
     guard_with(|_| std::ptr::null(), || ERROR.with_borrow(|text| text.as_ptr()))
 }
 
 /// What ic_apid_global_connect needs to find the nodes.
-/// cluster: not NULL.
 /// Threads: any; blocks never.
-/// Returns the connectstring, valid as long as the handle; NULL for something else than a handle of embedded nodes, and
-/// in a forked child.
+/// Returns the connectstring, valid as long as the handle; NULL for something else than a handle of embedded
+///   nodes, and in a forked child.
+/// See also ic_apid_global_connect.
 ///
 /// # Safety
 /// cluster is a handle of embedded nodes.
@@ -201,11 +206,13 @@ pub unsafe extern "C" fn ic_embedded_connectstring(cluster: *const EmbeddedHandl
     guard_with(|_| std::ptr::null(), || text().unwrap_or(std::ptr::null()))
 }
 
-/// Stops all nodes and frees the handle. Clients that are connected lose their links, as when real nodes end; they
-/// may be disconnected before or after.
+/// Stops all nodes and frees the handle. Clients that are connected lose their links, as when real nodes end;
+/// they may be disconnected before or after.
 /// cluster: NULL does nothing.
-/// Threads: any, but no other may use the handle; blocks until the nodes' threads have ended.
-/// Returns 0; -1 for something else than a handle of embedded nodes, -25 in a forked child.
+/// Threads: any, but no other may use the handle; blocks until the nodes' threads have ended, some
+///   milliseconds.
+/// Returns 0.
+/// See also ic_embedded_start.
 ///
 /// # Safety
 /// cluster is NULL or a handle of embedded nodes.
@@ -223,11 +230,12 @@ pub unsafe extern "C" fn ic_embedded_stop(cluster: *mut EmbeddedHandle) -> i32 {
     })
 }
 
-/// Ends a node as a crash does: its links close, its rows are gone. When a node group has lost its last node, all
-/// others end too. Nothing happens if it is down already.
-/// cluster: not NULL. node_id: of the node.
-/// Threads: any; blocks until the node has ended.
-/// Returns 0, -1 or -25.
+/// Ends a node as a crash does: its links close, its rows are gone. When a node group has lost its last node,
+/// all others end too. Nothing happens if it is down already.
+/// node_id: of the node, from 1.
+/// Threads: any; blocks until the node has ended, some milliseconds.
+/// Returns 0; -1 if there is no such node.
+/// See also ic_embedded_restart_node.
 ///
 /// # Safety
 /// cluster is a handle of embedded nodes.
@@ -240,11 +248,12 @@ pub unsafe extern "C" fn ic_embedded_kill_node(cluster: *mut EmbeddedHandle, nod
     })
 }
 
-/// Starts a node that was killed: it copies its rows from the others and joins them. If none is left, all begin anew,
-/// without tables. Nothing happens if it runs.
-/// cluster: not NULL. node_id: of the node.
+/// Starts a node that was killed: it copies its rows from the others and joins them. If none is left, all
+/// begin anew, without tables. Nothing happens if it runs.
+/// node_id: of the node, from 1.
 /// Threads: any; does not wait until the node takes work: ic_apid_global_wait_usable does.
-/// Returns 0, -1, -2 if a socket or a thread could not be had, or -25.
+/// Returns 0; -1 if there is no such node; -2 if a socket or a thread could not be had.
+/// See also ic_embedded_kill_node, ic_apid_global_wait_usable.
 ///
 /// # Safety
 /// cluster is a handle of embedded nodes.
@@ -257,11 +266,14 @@ pub unsafe extern "C" fn ic_embedded_restart_node(cluster: *mut EmbeddedHandle, 
     })
 }
 
-/// Drops a node's link to a client, or its links to all: all nodes then expel whom it concerns, as real ones do.
-/// cluster: not NULL. node_id: of the node. client_id: a client's node id; 0: all clients. fault: NULL, or receives a
-/// number for ic_embedded_fault_consumed.
+/// Drops a node's link to a client, or its links to all: all nodes then expel whom it concerns, as real ones
+/// do.
+/// node_id: of the node, from 1.
+/// client_id: a client's node id; 0: all clients.
+/// fault: receives a number for ic_embedded_fault_consumed; NULL if nobody wants to know.
 /// Threads: any; blocks never, the node does it soon.
-/// Returns 0, -1 or -25.
+/// Returns 0; -1 if there is no such node.
+/// See also ic_embedded_fault_consumed, ic_apid_global_node_id.
 ///
 /// # Safety
 /// cluster is a handle of embedded nodes; fault is NULL or valid.
@@ -282,9 +294,11 @@ pub unsafe extern "C" fn ic_embedded_drop_link(
 }
 
 /// Has a node send garbage to its clients, then close their links.
-/// cluster: not NULL. node_id: of the node. fault: NULL, or receives a number for ic_embedded_fault_consumed.
+/// node_id: of the node, from 1.
+/// fault: receives a number for ic_embedded_fault_consumed; NULL if nobody wants to know.
 /// Threads: any; blocks never, the node does it soon.
-/// Returns 0, -1 or -25.
+/// Returns 0; -1 if there is no such node.
+/// See also ic_embedded_fault_consumed.
 ///
 /// # Safety
 /// cluster is a handle of embedded nodes; fault is NULL or valid.
@@ -300,10 +314,13 @@ pub unsafe extern "C" fn ic_embedded_send_garbage(
 }
 
 /// Has a node send nothing for some time.
-/// cluster: not NULL. node_id: of the node. ms: for how long from now. fault: NULL, or receives a number for
-/// ic_embedded_fault_consumed, which is true once a reply has waited.
+/// node_id: of the node, from 1.
+/// ms: milliseconds from now.
+/// fault: receives a number for ic_embedded_fault_consumed, which is true once a reply has waited; NULL if
+///   nobody wants to know.
 /// Threads: any; blocks never.
-/// Returns 0, -1 or -25.
+/// Returns 0; -1 if there is no such node.
+/// See also ic_embedded_fault_consumed, ic_embedded_delay.
 ///
 /// # Safety
 /// cluster is a handle of embedded nodes; fault is NULL or valid.
@@ -321,10 +338,13 @@ pub unsafe extern "C" fn ic_embedded_stall(
 }
 
 /// Has a node hold back each of its replies for some time, until it is told otherwise.
-/// cluster: not NULL. node_id: of the node. ms: for how long; 0 ends it. fault: NULL, or receives a number for
-/// ic_embedded_fault_consumed, which is true once a reply was held back.
+/// node_id: of the node, from 1.
+/// ms: milliseconds that each reply is held back; 0 ends it.
+/// fault: receives a number for ic_embedded_fault_consumed, which is true once a reply was held back; NULL if
+///   nobody wants to know.
 /// Threads: any; blocks never.
-/// Returns 0, -1 or -25.
+/// Returns 0; -1 if there is no such node.
+/// See also ic_embedded_fault_consumed, ic_embedded_stall.
 ///
 /// # Safety
 /// cluster is a handle of embedded nodes; fault is NULL or valid.
@@ -342,11 +362,13 @@ pub unsafe extern "C" fn ic_embedded_delay(
 }
 
 /// Has one operation fail. Replaces what was asked of the node before and has not happened yet.
-/// cluster: not NULL. node_id: of the node that coordinates the operation. nth: which one, counted from now; 1 is the
-/// next. code: with which error.
-/// fault: NULL, or receives a number for ic_embedded_fault_consumed.
+/// node_id: of the node that coordinates the operation, from 1.
+/// nth: which one, counted from now; 1 is the next.
+/// code: with which error of data nodes, above 0.
+/// fault: receives a number for ic_embedded_fault_consumed; NULL if nobody wants to know.
 /// Threads: any; blocks never.
-/// Returns 0, -1 or -25.
+/// Returns 0; -1 if there is no such node, or for an nth or code below 1.
+/// See also ic_embedded_fault_consumed.
 ///
 /// # Safety
 /// cluster is a handle of embedded nodes; fault is NULL or valid.
@@ -367,10 +389,12 @@ pub unsafe extern "C" fn ic_embedded_fail_operation(
 }
 
 /// Has the management server refuse the next requests for a node id.
-/// cluster: not NULL. count: how many; 0 ends it. fault: NULL, or receives a number for ic_embedded_fault_consumed, which
-/// is true once one was refused.
+/// count: how many; 0 ends it.
+/// fault: receives a number for ic_embedded_fault_consumed, which is true once one was refused; NULL if
+///   nobody wants to know.
 /// Threads: any; blocks never.
-/// Returns 0, -1 or -25.
+/// Returns 0.
+/// See also ic_embedded_fault_consumed.
 ///
 /// # Safety
 /// cluster is a handle of embedded nodes; fault is NULL or valid.
@@ -384,11 +408,11 @@ pub unsafe extern "C" fn ic_embedded_refuse_node_ids(
     guard(|| unsafe { ask(cluster, fault, |nodes| Ok(nodes.refuse_node_ids(count))) })
 }
 
-/// Whether a fault that was asked for has happened.
-/// cluster: not NULL. fault: its number.
+/// Whether a fault that was asked for has happened. A test that does not ask may have tested nothing.
+/// fault: its number.
 /// Threads: any; blocks never.
-/// Returns true if so; false also for a number that no fault has, for something else than a handle of embedded nodes, and
-/// in a forked child.
+/// Returns true if so; false also for a number that no fault has, for something else than a handle of
+///   embedded nodes, and in a forked child.
 ///
 /// # Safety
 /// cluster is a handle of embedded nodes.

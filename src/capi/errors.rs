@@ -36,21 +36,21 @@ pub const IC_ERROR_ROW_LENGTH: i32 = -10;
 pub const IC_ERROR_VALUE_TOO_LONG: i32 = -11;
 /// A key column's NULL bit is set.
 pub const IC_ERROR_NULL_KEY: i32 = -12;
-/// Something that depends on it is still alive.
+/// Something that depends on it is still alive; of connect: it is connected already.
 pub const IC_ERROR_STILL_IN_USE: i32 = -13;
 /// The cluster handle is not connected, or was disconnected.
 pub const IC_ERROR_NOT_CONNECTED: i32 = -14;
 /// The connect call failed; the cluster handle's error text says at which step.
 pub const IC_ERROR_CONNECT_FAILED: i32 = -15;
-/// The management server gave no node id until the deadline.
+/// The management server gave no node id.
 pub const IC_ERROR_NO_NODE_ID: i32 = -16;
-/// A data node's version cannot be used.
+/// A data node's version cannot be used. For later: connect gives -15 then, and its text names the versions.
 pub const IC_ERROR_INCOMPATIBLE: i32 = -17;
 /// The record names a column that the table has not.
 pub const IC_ERROR_NO_SUCH_COLUMN: i32 = -18;
 /// Fields of a record overlap, or lie outside the row.
 pub const IC_ERROR_FIELD_LAYOUT: i32 = -19;
-/// A column of a type that records cannot hold.
+/// A column of a type that records cannot hold: BLOB and TEXT.
 pub const IC_ERROR_UNSUPPORTED_TYPE: i32 = -20;
 /// As much as allowed is in flight: poll, then define again.
 pub const IC_ERROR_TOO_MANY_IN_FLIGHT: i32 = -21;
@@ -58,7 +58,7 @@ pub const IC_ERROR_TOO_MANY_IN_FLIGHT: i32 = -21;
 pub const IC_ERROR_SEND_BUFFER_FULL: i32 = -22;
 /// A reply that does not follow the protocol.
 pub const IC_ERROR_MALFORMED_REPLY: i32 = -23;
-/// A name with a NUL, of length zero, or too long.
+/// A name that is no UTF-8, of length zero, or too long; a connectstring or path that is no UTF-8.
 pub const IC_ERROR_INVALID_NAME: i32 = -24;
 /// The process forked: handles of the parent cannot be used in the child.
 pub const IC_ERROR_FORKED: i32 = -25;
@@ -111,15 +111,20 @@ pub const IC_ERROR_CLASS_CONFIGURATION: i32 = 16;
 /// Not implemented.
 pub const IC_ERROR_CLASS_NOT_IMPLEMENTED: i32 = 17;
 
-/// The version of the library that is linked, as major << 16 | minor << 8 | patch.
-/// Any thread; never blocks.
+/// The version of the library that is linked, as major << 16 | minor << 8 | patch: compare it with
+/// IC_VERSION_MAJOR and the others to see whether header and library belong together.
+/// Threads: any; blocks never.
+/// Returns the version.
+/// See also ic_version_text.
 #[unsafe(no_mangle)]
 pub extern "C" fn ic_version() -> u32 {
     guard_with(|_| 0, || IC_VERSION_MAJOR << 16 | IC_VERSION_MINOR << 8 | IC_VERSION_PATCH)
 }
 
-/// The version of the library that is linked, as text. A constant.
-/// Any thread; never blocks.
+/// The version of the library that is linked, as text: "0.1.0".
+/// Threads: any; blocks never.
+/// Returns a constant, never NULL.
+/// See also ic_version.
 #[unsafe(no_mangle)]
 pub extern "C" fn ic_version_text() -> *const c_char {
     const TEXT: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
@@ -129,30 +134,41 @@ pub extern "C" fn ic_version_text() -> *const c_char {
     guard_with(|_| std::ptr::null(), || TEXT.as_ptr())
 }
 
-/// What an error code means, in a few words. A constant: never freed, never NULL, also for codes that are
-/// unknown.
-/// Any thread; never blocks.
+/// What an error code means, in a few words, for a log or a person.
+/// code: any; 0 is success.
+/// Threads: any; blocks never.
+/// Returns a constant, never NULL, also for codes that are unknown.
+/// See also ic_error_advice, ic_error_explain, ic_apid_query_explain.
 #[unsafe(no_mangle)]
 pub extern "C" fn ic_error_message(code: i32) -> *const c_char {
     guard_with(|_| c"".as_ptr(), || error::message(code).as_ptr())
 }
 
 /// Whether a code is worth a retry of the whole transaction after a pause.
-/// Any thread; never blocks.
+/// code: the error of a query, a transaction, or a call.
+/// Threads: any; blocks never.
+/// Returns true if so; false for 0, and for codes whose outcome is unknown.
+/// See also ic_retry_next, ic_error_is_unknown_result.
 #[unsafe(no_mangle)]
 pub extern "C" fn ic_error_is_temporary(code: i32) -> bool {
     guard_with(|_| false, || error::is_temporary(code))
 }
 
 /// Whether a code says that nobody knows if the transaction was committed: find out before a retry.
-/// Any thread; never blocks.
+/// code: the error of a query, a transaction, or a call.
+/// Threads: any; blocks never.
+/// Returns true if so.
+/// See also ic_retry_next, ic_error_is_temporary.
 #[unsafe(no_mangle)]
 pub extern "C" fn ic_error_is_unknown_result(code: i32) -> bool {
     guard_with(|_| false, || error::is_unknown_result(code))
 }
 
-/// What kind of error a code is: one of IC_ERROR_CLASS_*.
-/// Any thread; never blocks.
+/// What kind of error a code is, for counting and for a switch.
+/// code: any.
+/// Threads: any; blocks never.
+/// Returns one of IC_ERROR_CLASS_*; IC_ERROR_CLASS_INTERNAL for a code that is unknown.
+/// See also ic_error_is_temporary, ic_error_is_unknown_result.
 #[unsafe(no_mangle)]
 pub extern "C" fn ic_error_class(code: i32) -> i32 {
     guard_with(|_| error::Class::Internal as i32, || error::class(code) as i32)

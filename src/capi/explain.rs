@@ -49,18 +49,23 @@ unsafe fn print_of(
 
 type ConnectionOfC = Connection<super::connection::Token>;
 
-/// What to do about an error code, in one sentence. A constant: never freed, never NULL, also for codes that are
-/// unknown.
+/// What to do about an error code, in one sentence.
+/// code: any.
 /// Threads: any; blocks never.
+/// Returns a constant, never NULL, also for codes that are unknown.
+/// See also ic_error_message, ic_retry_next.
 #[unsafe(no_mangle)]
 pub extern "C" fn ic_error_advice(code: i32) -> *const c_char {
     guard_with(|_| c"".as_ptr(), || error::advice(code).as_ptr())
 }
 
 /// An error code in a line for a person: number, class and meaning.
-/// buffer: NULL, or receives as much of the line as fits in size bytes, with a NUL. size: bytes of buffer.
+/// code: any.
+/// buffer: receives as much of the line as fits, with a NUL; NULL for its length alone.
+/// size: bytes of the buffer.
 /// Threads: any; blocks never.
 /// Returns the line's length without the NUL, which can be size or more: then it was cut.
+/// See also ic_apid_query_explain, ic_apid_transaction_explain.
 ///
 /// # Safety
 /// buffer is NULL or valid for size bytes.
@@ -70,12 +75,15 @@ pub unsafe extern "C" fn ic_error_explain(code: i32, buffer: *mut c_char, size: 
     guard_with(|_| own::INTERNAL, || unsafe { print(&explain::explain(code), buffer, size) })
 }
 
-/// The last completion of a query in a line for a person: error, class, meaning; how far it had come (define, send,
-/// execute, commit, rollback); the coordinator's node and host; table; whether its transaction was, was not, or may have
-/// been committed.
-/// conn: not NULL. buffer, size: as for ic_error_explain.
-/// Threads: the connection's, also in a callback; blocks never.
-/// Returns the line's length as ic_error_explain; -5 for a stale or foreign handle, -1, -2, -3 or -25.
+/// The last completion of a query in a line for a person: error, class, meaning; how far it had come (define,
+/// send, execute, commit, rollback); the coordinator's node and host; the table; whether its transaction was,
+/// was not, or may have been committed.
+/// buffer: receives as much of the line as fits, with a NUL; NULL for its length alone.
+/// size: bytes of the buffer.
+/// Threads: the connection's; blocks never.
+/// Returns the line's length without the NUL, which can be size or more: then it was cut; -5 for a stale or
+///   foreign handle.
+/// See also ic_apid_query_error, ic_apid_transaction_explain, ic_error_advice.
 ///
 /// # Safety
 /// conn is a connection; buffer is NULL or valid for size bytes.
@@ -91,9 +99,12 @@ pub unsafe extern "C" fn ic_apid_query_explain(
 }
 
 /// A transaction's error in a line for a person, as ic_apid_query_explain without the table.
-/// conn: not NULL. buffer, size: as for ic_error_explain.
-/// Threads: the connection's, also in a callback; blocks never.
-/// Returns the line's length as ic_error_explain; -6 for a stale or foreign handle, -1, -2, -3 or -25.
+/// buffer: receives as much of the line as fits, with a NUL; NULL for its length alone.
+/// size: bytes of the buffer.
+/// Threads: the connection's; blocks never.
+/// Returns the line's length without the NUL, which can be size or more: then it was cut; -6 for a stale or
+///   foreign handle.
+/// See also ic_apid_transaction_error, ic_apid_query_explain, ic_error_advice.
 ///
 /// # Safety
 /// conn is a connection; buffer is NULL or valid for size bytes.

@@ -166,9 +166,10 @@ impl Shared {
 }
 
 /// Creates a cluster handle, which is not connected yet.
-/// glob: not NULL; receives the handle, to be freed with ic_apid_global_free.
+/// glob: receives the handle, to be freed with ic_apid_global_free.
 /// Threads: any; blocks never.
-/// Returns 0, or -1 for a NULL.
+/// Returns 0.
+/// See also ic_apid_global_connect, ic_apid_global_free.
 ///
 /// # Safety
 /// glob is NULL or valid.
@@ -192,11 +193,12 @@ pub unsafe extern "C" fn ic_apid_global_create(glob: *mut *mut ApidGlobal) -> i3
     })
 }
 
-/// Frees a cluster handle; disconnects it first if need be.
-/// glob: NULL does nothing.
+/// Frees a cluster handle, and disconnects it first if need be. Free its connections and tables before.
+/// glob: NULL does nothing. After an error it is still there and usable.
 /// Threads: any, but no other may use the handle; blocks as ic_apid_global_disconnect.
-/// Returns 0; -13 while connections or tables of it are open (the error text counts them), -1 for something else than a
-/// cluster handle, -25 in a forked child.
+/// Returns 0; -13 while connections or tables of it are open (the error text counts them); -3 while another
+///   thread connects.
+/// See also ic_apid_conn_free, ic_apid_table_close, ic_apid_global_disconnect.
 ///
 /// # Safety
 /// glob is NULL or a cluster handle.
@@ -221,10 +223,11 @@ pub unsafe extern "C" fn ic_apid_global_free(glob: *mut ApidGlobal) -> i32 {
     })
 }
 
-/// Sets connect arguments to their defaults: any node id, 1 receive thread, 30 s for a first data node and
-/// then 3 s for the others, 2 MiB that may wait for a node, 65536 operations of a connection in flight.
-/// args: NULL does nothing. size: sizeof *args.
+/// Sets connect arguments to their defaults, which the comments of the fields name.
+/// args: NULL does nothing.
+/// size: sizeof *args.
 /// Threads: any; blocks never.
+/// See also ic_apid_global_connect.
 ///
 /// # Safety
 /// args is NULL or valid for size bytes.
@@ -234,14 +237,19 @@ pub unsafe extern "C" fn ic_connect_args_init(args: *mut ConnectArgs, size: usiz
     guard_with(|_| (), || unsafe { init(args, size) })
 }
 
-/// Joins a cluster: management server, node id, configuration, connections to the data nodes. Starts 4 threads and
-/// the receive threads: 4 + receive_threads of args, 5 by default, however many data nodes there are.
-/// glob: not NULL, not connected. connectstring: as the NDB manual has it; NULL or empty means the environment variable
-/// NDB_CONNECTSTRING, then localhost:1186. args: NULL for all defaults.
-/// Threads: any; blocks up to connect_ms and grace_ms of args.
-/// Returns 0 when at least one data node takes work; -15, -16 or -17 when it could not connect
-/// (ic_apid_global_error_text says step, host and cause); -13 if connected already, -3 while another thread connects,
-/// -1, -24 for a connectstring that is no UTF-8, -25.
+/// Joins a cluster: management server, node id, configuration, connections to the data nodes. Starts 4
+/// threads and the receive threads: 4 + receive_threads of args, 5 by default, however many data nodes there
+/// are. A failed connect leaves no thread and no socket, and may be tried again.
+/// connectstring: as the NDB manual has it, "host:port,host:port" for example; NULL or empty means the
+///   environment variable NDB_CONNECTSTRING, then localhost:1186. Copied.
+/// args: NULL for all defaults.
+/// Threads: any; blocks up to connect_ms, and grace_ms where a first data node is usable and others are not.
+///   What can come of itself (a management server, a node id, a data node) is waited for until then; a
+///   connectstring that makes no sense fails at once.
+/// Returns 0 when at least one data node takes work; -15 when it could not connect, -16 when it got no node
+///   id (ic_apid_global_error_text says step, host and cause); -13 if connected already; -3 while another
+///   thread connects; -24 for a connectstring that is no UTF-8.
+/// See also ic_connect_args_init, ic_apid_global_wait_usable, ic_apid_global_error_text, ic_embedded_start.
 ///
 /// # Safety
 /// Pointers are valid as described.
@@ -260,11 +268,13 @@ pub unsafe extern "C" fn ic_apid_global_connect(
     })
 }
 
-/// Leaves the cluster: ends every thread of the handle and closes its sockets. What is in flight completes with an
-/// error at its connection's next poll, or when that is freed. Tables and connections stay to be freed.
-/// glob: not NULL.
-/// Threads: any; blocks up to a few seconds whatever the network does.
-/// Returns 0 (also if not connected), -3 while another thread connects, -1 or -25.
+/// Leaves the cluster: ends every thread of the handle and closes its sockets. What is in flight completes
+/// with an error at its connection's next poll, or when that is freed. Tables and connections stay to be
+/// freed; after another connect, make new ones.
+/// Threads: any, not in a callback; blocks until the threads have ended, up to a few seconds whatever the
+///   network does.
+/// Returns 0, also if not connected; -3 while another thread connects.
+/// See also ic_apid_global_free.
 ///
 /// # Safety
 /// glob is a cluster handle.
@@ -276,11 +286,12 @@ pub unsafe extern "C" fn ic_apid_global_disconnect(glob: *mut ApidGlobal) -> i32
     })
 }
 
-/// What went wrong last in a connect or dictionary call on the handle, for a person: step, host, port, cause.
-/// glob: not NULL.
-/// Threads: any; blocks never.
-/// Returns the text, empty if there is none; valid until this thread's next call of this function. NULL for something else
-/// than a cluster handle.
+/// What went wrong last in a connect, wait, dictionary or record call on the handle, for a person: step,
+/// host, port, cause.
+/// Threads: any; blocks never. With several threads it is the last error of any of them.
+/// Returns the text, empty if there is none; valid until this thread's next call of this function. NULL for
+///   something else than a cluster handle.
+/// See also ic_error_message.
 ///
 /// # Safety
 /// glob is a cluster handle.
@@ -307,9 +318,12 @@ pub unsafe extern "C" fn ic_apid_global_error_text(glob: *const ApidGlobal) -> *
 }
 
 /// Waits until data nodes take work.
-/// glob: not NULL, connected. nodes: how many; 0 for all that are configured. wait_ms: at most so long.
+/// nodes: how many; 0 for all that are configured.
+/// wait_ms: milliseconds to wait at most.
 /// Threads: any; blocks up to wait_ms.
-/// Returns 0; -15 if there are too few in time (the error text says how far each of the others is), -14, -1 or -25.
+/// Returns 0; -15 if there are too few in time (the error text says how far each of the others is); -14 if
+///   not connected.
+/// See also ic_apid_global_node_state.
 ///
 /// # Safety
 /// glob is a cluster handle.
@@ -328,6 +342,7 @@ pub unsafe extern "C" fn ic_apid_global_wait_usable(glob: *mut ApidGlobal, nodes
 /// How many data nodes are configured.
 /// Threads: any; blocks never.
 /// Returns the number; 0 if not connected or for something else than a cluster handle.
+/// See also ic_apid_global_node_state.
 ///
 /// # Safety
 /// glob is a cluster handle.
@@ -341,11 +356,12 @@ pub unsafe extern "C" fn ic_apid_global_node_count(glob: *mut ApidGlobal) -> u32
     guard_with(|_| 0, || count().unwrap_or(0))
 }
 
-/// The state of a data node.
-/// glob: not NULL, connected. index: below ic_apid_global_node_count. state: not NULL; its size field says how much of
-/// it is filled.
+/// The state of a data node, as the library knows it now.
+/// index: from 0, below ic_apid_global_node_count; it is not the node id.
+/// state: its size field, set by the caller, says how much of it is filled.
 /// Threads: any; blocks never.
-/// Returns 0, -1, -14 or -25.
+/// Returns 0; -1 for an index out of range; -14 if not connected.
+/// See also ic_apid_global_node_count, ic_apid_global_wait_usable.
 ///
 /// # Safety
 /// glob is a cluster handle; state is valid for the size it says.
@@ -370,7 +386,7 @@ pub unsafe extern "C" fn ic_apid_global_node_state(
     })
 }
 
-/// The node id of this client.
+/// The node id of this client in the cluster.
 /// Threads: any; blocks never.
 /// Returns the id; 0 if not connected or for something else than a cluster handle.
 ///

@@ -1,5 +1,5 @@
-//! How handles reach C and come back: a box whose first word names its kind. A pointer to something else, or to
-//! what was freed, is mostly caught by that word; it cannot be caught always.
+//! How handles reach C and come back: a box whose first word names its kind. A pointer to something else, or
+//! to what was freed, is mostly caught by that word; it cannot be caught always.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -28,8 +28,8 @@ pub fn give<H: Handle>(handle: H) -> *mut H {
 /// The tagged handle behind a pointer from C, if its first word names the kind.
 ///
 /// # Safety
-/// `pointer` is NULL or points to at least four readable bytes; if they hold the kind's number, it came from `give`
-/// and is not freed while the result is used.
+/// `pointer` is NULL or points to at least four readable bytes; if they hold the kind's number, it came from
+/// `give` and is not freed while the result is used.
 #[inline]
 unsafe fn tagged<'a, H: Handle>(pointer: *const H) -> Result<&'a Tagged<H>, i32> {
     let tagged = pointer.cast::<Tagged<H>>();
@@ -48,8 +48,8 @@ unsafe fn tagged<'a, H: Handle>(pointer: *const H) -> Result<&'a Tagged<H>, i32>
 /// The handle behind a pointer from C.
 ///
 /// # Safety
-/// `pointer` is NULL or points to at least four readable bytes; if they hold the kind's number, it is a handle of
-/// that kind that is not freed while the result is used.
+/// `pointer` is NULL or points to at least four readable bytes; if they hold the kind's number, it is a
+/// handle of that kind that is not freed while the result is used.
 #[inline]
 pub unsafe fn borrow<'a, H: Handle>(pointer: *const H) -> Result<&'a H, i32> {
     // SAFETY: this function's own condition.

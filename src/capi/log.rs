@@ -19,10 +19,10 @@ pub const IC_LOG_INFO: i32 = 3;
 /// Each step.
 pub const IC_LOG_DEBUG: i32 = 4;
 
-/// Called with each line of the log: its level, one of IC_LOG_*, and the text, without a line end, which is valid during
-/// the call only. It runs on whatever thread has something to say, threads of the library too, several at once perhaps;
-/// the library holds no lock meanwhile. It should return soon, for links wait for it, and must not call the library
-/// but for ic_set_log, nor leave by longjmp or an exception.
+/// Called with each line of the log: its level, one of IC_LOG_*, and the text, without a line end, which is
+/// valid during the call only. It runs on whatever thread has something to say, threads of the library too,
+/// several at once perhaps; the library holds no lock meanwhile. It should return soon, for links wait for
+/// it, and must not call the library but for ic_set_log, nor leave by longjmp or an exception.
 pub type LogCallback = Option<unsafe extern "C" fn(level: i32, text: *const c_char, user_ref: *mut c_void)>;
 
 /// What the program gave.
@@ -31,8 +31,8 @@ struct Given {
     user_ref: *mut c_void,
 }
 
-// SAFETY: the pointer is only given back to the program's callback, which by ic_set_log's rules may be called on any
-// thread.
+// SAFETY: the pointer is only given back to the program's callback, which by ic_set_log's rules may be called
+// on any thread.
 unsafe impl Send for Given {}
 // SAFETY: as above, and on several at once.
 unsafe impl Sync for Given {}
@@ -46,13 +46,16 @@ impl Given {
     }
 }
 
-/// Sets what is told about connects, lost links, node states, registrations and retries, in all cluster handles of the
-/// process. Text is composed only for levels that are asked for. On return the callback that was set before runs no
-/// more, so its user_ref may go; only when called in a log callback, others may still be in it.
-/// callback: NULL for no log. level: the highest that is wanted, IC_LOG_NONE to IC_LOG_DEBUG. user_ref: given to the
-/// callback; never looked at.
-/// Threads: any; waits for log callbacks that run.
-/// Returns 0, or -1 for another level.
+/// Sets what is told about connects, lost links, node states, registrations and retries, in all cluster
+/// handles of the process. Text is composed only for levels that are asked for. On return the callback that
+/// was set before runs no more, so its user_ref may go; only when called in a log callback, others may still
+/// be in it.
+/// callback: NULL for no log.
+/// level: the highest that is wanted, IC_LOG_NONE to IC_LOG_DEBUG.
+/// user_ref: given to the callback; never looked at. It must live until another callback is set.
+/// Threads: any; blocks until log callbacks that run now have returned.
+/// Returns 0; -1 for another level.
+/// See also IC_LOG_CALLBACK, ic_set_signal_trace.
 ///
 /// # Safety
 /// callback may be called as described until another is set; so may user_ref be used on any thread.
@@ -76,12 +79,13 @@ pub unsafe extern "C" fn ic_set_log(callback: LogCallback, level: i32, user_ref:
     })
 }
 
-/// Has every signal that is sent and received written in words: a line each, with NDB's names of signals, blocks and
-/// fields. It shows keys and values, and makes the library slow. The environment variable IC_SIGNAL_TRACE does the same
-/// from the first connect on.
-/// path: `stderr`, or a file that is appended to; NULL or empty ends the trace.
+/// Has every signal that is sent and received written in words: a line each, with NDB's names of signals,
+/// blocks and fields. It shows keys and values, and makes the library slow. The environment variable
+/// IC_SIGNAL_TRACE does the same from the first connect on.
+/// path: `stderr`, or a file that is appended to; NULL or empty ends the trace. Copied.
 /// Threads: any; blocks while the file is opened.
 /// Returns 0; -1 if the file cannot be opened; -24 for a path that is no UTF-8.
+/// See also ic_set_log.
 ///
 /// # Safety
 /// path is NULL or a string.

@@ -5,8 +5,8 @@
 //!
 //! - [`args`]: argument structs that begin with their size, and their constants;
 //! - [`handle`]: how handles reach C and come back;
-//! - [`global`], [`connection`], [`multi_read`], [`table`], [`record`], [`errors`], [`explain`], [`retry`]: the functions,
-//!   by the object they are about;
+//! - [`global`], [`connection`], [`multi_read`], [`table`], [`record`], [`errors`], [`explain`], [`retry`],
+//!   [`statistics`], [`log`]: the functions, by the object they are about;
 //! - `embedded`: data nodes in this process, if the feature of this name is there.
 
 pub mod args;

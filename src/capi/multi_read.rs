@@ -43,8 +43,8 @@ const _: () = {
     assert!(offset_of!(MultiReadArgs, user_ref) == 24);
 };
 
-/// Called when a multi-key read is complete, by the rules of IC_QUERY_CALLBACK. Its queries are idle and may be defined
-/// anew. When it returns the multi-key read is closed.
+/// Called when a multi-key read is complete, by the rules of IC_QUERY_CALLBACK. Its queries are idle and may
+/// be defined anew. When it returns the multi-key read is closed.
 pub type MultiReadCallback =
     Option<unsafe extern "C" fn(conn: *mut ApidConnection, multi_read: u64, user_ref: *mut c_void)>;
 
@@ -96,18 +96,20 @@ pub(super) fn copy_rows(inner: &Connection<Token>, multi_read: MultiReadId) -> R
     }
     for index in 0..inner.multi_read_keys(multi_read)? {
         if let Some(row) = inner.multi_read_row(multi_read, index)? {
-            // SAFETY: the caller has said that `rows` is valid for a row of the record per key until the read is
-            // complete, which this is a part of; it is on the caller's thread, and the library's own row cannot
-            // overlap the caller's.
+            // SAFETY: the caller has said that `rows` is valid for a row of the record per key until the read
+            // is complete, which this is a part of; it is on the caller's thread, and the library's own row
+            // cannot overlap the caller's.
             unsafe { std::ptr::copy_nonoverlapping(row.as_ptr(), rows.add(index * row.len()), row.len()) };
         }
     }
     Ok(())
 }
 
-/// Sets arguments to their defaults: gather, no callback.
-/// args: NULL does nothing. size: sizeof *args.
+/// Sets arguments of a multi-key read to their defaults: gather, the connection's deadline, no callback.
+/// args: NULL does nothing.
+/// size: sizeof *args.
 /// Threads: any; blocks never.
+/// See also ic_apid_conn_multi_read.
 ///
 /// # Safety
 /// args is NULL or valid for size bytes.
@@ -117,18 +119,24 @@ pub unsafe extern "C" fn ic_multi_read_args_init(args: *mut MultiReadArgs, size:
     guard_with(|_| (), || unsafe { init(args, size) })
 }
 
-/// Reads many keys; completes once. Each query's key row names a key; the queries may be of several tables. The keys are
-/// split by the data nodes that own them, each part goes out with the next send in its place among all else that the
-/// connection has defined, and the parts are folded into one completion. Each row is a committed row, as of a read of
-/// IC_READ_KIND_COMMITTED; nothing is promised across rows, and a write of this connection that has not completed may or
-/// may not be seen. Until it completes and is taken, the queries are in use.
-/// conn: not NULL. queries: not NULL, count handles of idle queries, each once; the keys in them may be equal. count: 1 to
-/// IC_MULTI_READ_MAX_KEYS. args: NULL for all defaults. multi_read: not NULL; receives the handle, to be closed with
-/// ic_apid_multi_read_close once it is complete, or by the end of its callback.
-/// Threads: the connection's, also in a callback; blocks never.
-/// Returns 0; -7 if a query is in use or is named twice; -5 for a stale or foreign handle; -21 or -22 if too much is in
-/// flight or waits to be sent, -28 if no data node can take work: temporary; 241 if a table is not what it was when it was
-/// opened; -12 for a NULL in a key, -11; -1, -2, -3, -14 or -25. After an error nothing was done.
+/// Reads many keys; completes once. Each query's key row names a key; the queries may be of several tables.
+/// The keys are split by the data nodes that own them, each part goes out with the next send in its place
+/// among all else that the connection has defined, and the parts are folded into one completion. Each row is
+/// a committed row, as of a read of IC_READ_KIND_COMMITTED; nothing is promised across rows, and a write of
+/// this connection that has not completed may or may not be seen. Until it completes and is taken, the
+/// queries are in use.
+/// queries: handles of idle queries, each once; the keys in them may be equal. Copied.
+/// count: how many, 1 to IC_MULTI_READ_MAX_KEYS.
+/// args: NULL for all defaults. Copied.
+/// multi_read: receives the handle, to be closed with ic_apid_multi_read_close once it is complete; the end
+///   of its callback closes it too.
+/// Threads: the connection's; blocks never.
+/// Returns 0; temporary: -21 or -22 if too much is in flight or waits to be sent, -28 if no data node can
+///   take work; else: -7 if a query is in use or is named twice; -5 for a stale or foreign handle; 241 if a
+///   table is not what it was when it was opened; -12 for a NULL in a key; -11 for a value longer than its
+///   column; -14 after a disconnect. After an error nothing was done.
+/// See also ic_apid_conn_multi_read_rows, ic_apid_multi_read_key_state,
+///   ic_apid_conn_get_next_executed_multi_read, ic_apid_conn_send.
 ///
 /// # Safety
 /// Pointers are valid as described.
@@ -155,12 +163,21 @@ pub unsafe extern "C" fn ic_apid_conn_multi_read(
     })
 }
 
-/// The same without queries of the caller's: a row of the key record per key, one after the other, and a row of the
-/// attribute record per result.
-/// conn, table, key: not NULL; key must hold all columns of the primary key. attr: the columns that are read; NULL for none.
-/// Both must be records of the table. keys: not NULL, count rows of key; copied. rows: count rows of attr, which must stay
-/// valid until the read is complete and taken: rows of keys that were found are written when its callback is about to run,
-/// or when it is taken off the executed list, the others are left alone; may be NULL. The rest as ic_apid_conn_multi_read.
+/// As ic_apid_conn_multi_read without queries of the caller's: a row of the key record per key, one after the
+/// other, and a row of the attribute record per result.
+/// table: the one that is read.
+/// key: a record of it that holds all columns of the primary key.
+/// attr: a record of it, the columns that are read; NULL for none.
+/// keys: count rows of key, ic_record_row_size bytes each. Copied.
+/// rows: room for count rows of attr, which must stay valid until the read is complete and taken; NULL for
+///   none. Rows of keys that were found are written when the callback is about to run, or when the read is
+///   taken off the executed list; the others are left alone.
+/// count: how many keys, 1 to IC_MULTI_READ_MAX_KEYS.
+/// args: NULL for all defaults. Copied.
+/// multi_read: receives the handle, as there.
+/// Threads: the connection's; blocks never.
+/// Returns as ic_apid_conn_multi_read; -9 for a record of another table or a key that is not whole.
+/// See also ic_apid_conn_multi_read, ic_apid_multi_read_key_state.
 ///
 /// # Safety
 /// Pointers are valid as described.
@@ -191,7 +208,8 @@ pub unsafe extern "C" fn ic_apid_conn_multi_read_rows(
             return Err(own::INVALID_ARGUMENT);
         }
         let size = count as usize * key.record.row_size();
-        // SAFETY: the caller's duty: `count` rows of the record are readable and not written while this call runs.
+        // SAFETY: the caller's duty: `count` rows of the record are readable and not written while this call
+        // runs.
         let keys = unsafe { std::slice::from_raw_parts(keys, size) };
         let source = Source {
             table: &table.table,
@@ -205,10 +223,12 @@ pub unsafe extern "C" fn ic_apid_conn_multi_read_rows(
     })
 }
 
-/// Takes the oldest complete multi-key read off the list of executed ones. Its queries are idle.
-/// conn, multi_read: not NULL; multi_read receives the handle, which is to be closed.
-/// Threads: the connection's; blocks never.
+/// Takes the oldest complete multi-key read without a callback off the list of executed ones. Its queries are
+/// idle.
+/// multi_read: receives the handle, which is to be closed.
+/// Threads: the connection's; blocks never, takes no replies: that is for a poll or flush before.
 /// Returns true; false when the list is empty or the connection cannot be used.
+/// See also ic_apid_multi_read_error, ic_apid_multi_read_close.
 ///
 /// # Safety
 /// conn is a connection; multi_read is valid.
@@ -236,9 +256,11 @@ pub unsafe extern "C" fn ic_apid_conn_get_next_executed_multi_read(
     }
 }
 
-/// The error of a multi-key read as a whole: that of the first key that could not be read. A missing row is no error.
+/// The error of a multi-key read as a whole: that of the first key that could not be read. A missing row is
+/// no error.
 /// Threads: the connection's; blocks never.
-/// Returns that error, 0 for none; -27 while it is out; -5 for a stale or foreign handle, -1, -2, -3 or -25.
+/// Returns that error, 0 for none; -27 while it is out; -5 for a stale or foreign handle.
+/// See also ic_apid_multi_read_key_error.
 ///
 /// # Safety
 /// conn is a connection.
@@ -258,6 +280,7 @@ pub unsafe extern "C" fn ic_apid_multi_read_error(conn: *mut ApidConnection, mul
 /// How many of its keys were found so far; a key that was asked for twice counts twice.
 /// Threads: the connection's; blocks never.
 /// Returns the number; 0 for a stale or foreign handle, or if the connection cannot be used.
+/// See also ic_apid_multi_read_key_state.
 ///
 /// # Safety
 /// conn is a connection.
@@ -274,7 +297,8 @@ pub unsafe extern "C" fn ic_apid_multi_read_found(conn: *mut ApidConnection, mul
 /// What became of one of its keys. A key of a node that failed is never said to be missing.
 /// index: the key's place in the call, from 0.
 /// Threads: the connection's; blocks never.
-/// Returns one of IC_KEY_STATE_*; -1 for an index out of range; -5 for a stale or foreign handle, -2, -3 or -25.
+/// Returns one of IC_KEY_STATE_*; -1 for an index out of range; -5 for a stale or foreign handle.
+/// See also ic_apid_multi_read_key_error.
 ///
 /// # Safety
 /// conn is a connection.
@@ -300,8 +324,9 @@ pub unsafe extern "C" fn ic_apid_multi_read_key_state(
 /// The error of one of its keys.
 /// index: the key's place in the call, from 0.
 /// Threads: the connection's; blocks never.
-/// Returns 0 for a key that was found, 626 for one that is missing, else why it could not be read; -27 while that is not known;
-/// -1 for an index out of range; -5 for a stale or foreign handle, -2, -3 or -25.
+/// Returns 0 for a key that was found, 626 for one that is missing, else why it could not be read; -27 while
+///   that is not known; -1 for an index out of range; -5 for a stale or foreign handle.
+/// See also ic_apid_multi_read_key_state.
 ///
 /// # Safety
 /// conn is a connection.
@@ -328,6 +353,7 @@ fn key(conn: *mut ApidConnection, multi_read: MultiReadId, index: u32) -> Result
 /// What the call that started it gave as user_ref.
 /// Threads: the connection's; blocks never.
 /// Returns it; NULL for a stale or foreign handle, or if the connection cannot be used.
+/// See also ic_apid_conn_get_next_executed_multi_read.
 ///
 /// # Safety
 /// conn is a connection.
@@ -344,9 +370,11 @@ pub unsafe extern "C" fn ic_apid_multi_read_user_ref(
     guard_with(|_| std::ptr::null_mut(), || find().map_or(std::ptr::null_mut(), |token| token.user_ref))
 }
 
-/// Gives up a complete multi-key read and what is known of its keys.
+/// Gives up a complete multi-key read and what is known of its keys. Rows and queries of the caller's are
+/// left alone.
 /// Threads: the connection's; blocks never.
-/// Returns 0; -7 while it is out; -5 for a stale or foreign handle, -1, -2, -3 or -25.
+/// Returns 0; -7 while it is out; -5 for a stale or foreign handle.
+/// See also ic_apid_conn_multi_read.
 ///
 /// # Safety
 /// conn is a connection.

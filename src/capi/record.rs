@@ -25,13 +25,17 @@ fn handle(table: &Arc<Table>, record: record::Record) -> *mut Record {
     give(Record { record: Arc::new(record), table: table.clone() })
 }
 
-/// Creates a record from the places of columns in a struct of the caller's. Columns that are not named are not read
-/// and not written. A record that holds the whole primary key can be the key record of a query.
-/// table: not NULL. fields: count of them, each field_size (sizeof *fields) bytes. row_size: size of the struct in
-/// bytes. rec: not NULL; receives the record, to be freed with ic_record_free.
+/// Creates a record from the places of columns in a struct of the caller's. Columns that are not named are
+/// not read and not written. A record that holds the whole primary key can be the key record of a query.
+/// fields: count of them, in any order; offsetof gives the offsets. Copied, the names too.
+/// count: how many fields.
+/// field_size: sizeof *fields.
+/// row_size: bytes of the caller's struct, padding included: its sizeof.
+/// rec: receives the record, to be freed with ic_record_free.
 /// Threads: any; blocks never.
-/// Returns 0; -18 for a column the table has not; -19 for fields or NULL bits that overlap or lie outside the row; -20 for a
-/// BLOB or TEXT column; -1. The error text of the table's cluster handle names the column.
+/// Returns 0; -18 for a column the table has not; -19 for fields or NULL bits that overlap or lie outside the
+///   row; -20 for a BLOB or TEXT column. The error text of the table's cluster handle names the column.
+/// See also ic_record_create_natural, ic_apid_query_create.
 ///
 /// # Safety
 /// Pointers are valid as described.
@@ -71,11 +75,13 @@ pub unsafe extern "C" fn ic_record_create(
     })
 }
 
-/// Creates a record of all columns but BLOB and TEXT, laid out as a C compiler lays out a struct with them in order:
-/// numbers at their natural alignment, variable-length values as byte arrays, then bytes for NULL bits.
-/// table, rec: not NULL; rec receives the record, to be freed with ic_record_free.
+/// Creates a record of all columns but BLOB and TEXT, laid out as a C compiler lays out a struct with them in
+/// order: numbers at their natural alignment, variable-length values as byte arrays, then bytes for NULL
+/// bits.
+/// rec: receives the record, to be freed with ic_record_free.
 /// Threads: any; blocks never.
-/// Returns 0 or -1.
+/// Returns 0.
+/// See also ic_record_field, ic_record_row_size, ic_record_create.
 ///
 /// # Safety
 /// Pointers are valid.
@@ -95,7 +101,8 @@ pub unsafe extern "C" fn ic_record_create_natural(table: *const TableDef, rec: *
 /// Frees a record. Queries made with it go on.
 /// rec: NULL does nothing.
 /// Threads: any, but no other may use the record; blocks never.
-/// Returns 0, or -1 for something else than a record.
+/// Returns 0.
+/// See also ic_record_create.
 ///
 /// # Safety
 /// rec is NULL or a record.
@@ -110,9 +117,10 @@ pub unsafe extern "C" fn ic_record_free(rec: *mut Record) -> i32 {
     })
 }
 
-/// Bytes of a row.
+/// How long a row of the record is.
 /// Threads: any; blocks never.
-/// Returns the number; 0 for something else than a record.
+/// Returns the number of bytes; 0 for something else than a record.
+/// See also ic_record_field.
 ///
 /// # Safety
 /// rec is a record.
@@ -123,10 +131,12 @@ pub unsafe extern "C" fn ic_record_row_size(rec: *const Record) -> u32 {
 }
 
 /// Where a column stands in a row.
-/// rec, column: not NULL. field: not NULL; receives the place, its name NULL; of a column that is never NULL the
-/// NULL bit is 0.
+/// column: the column's name.
+/// field: receives the place, its name NULL; of a column that is never NULL the NULL byte and bit are 0 and
+///   mean nothing.
 /// Threads: any; blocks never.
-/// Returns 0; -18 if the column is not in the record; -1.
+/// Returns 0; -18 if the column is not in the record.
+/// See also ic_record_row_size, ic_table_column.
 ///
 /// # Safety
 /// Pointers are valid.

@@ -23,21 +23,22 @@ pub const IC_RETRY_FIND_OUT: i32 = 2;
 pub struct RetryState {
     /// Size of the struct in bytes, as the caller knows it.
     pub size: usize,
-    /// Milliseconds: the first pause is half of this up to this, and each further one is twice as long.
+    /// Milliseconds: the first pause is half of this up to this, and each further one is twice as long;
+    /// default 10.
     pub first_ms: u32,
-    /// Milliseconds: no pause is longer.
+    /// Milliseconds: no pause is longer; default 1000.
     pub longest_ms: u32,
-    /// Attempts at most, the first one among them; 0: no limit.
+    /// Attempts at most, the first one among them; 0, the default: no limit.
     pub attempts: u32,
-    /// Milliseconds at most from the first failure on, pauses included; 0: no limit.
+    /// Milliseconds at most from the first failure on, pauses included; 0: no limit; default 30000.
     pub limit_ms: u32,
-    /// Attempts that have failed.
+    /// Attempts that have failed; the library's.
     pub failed: u32,
-    /// Zero.
+    /// Zero; for later.
     pub reserved: u32,
-    /// State of the random numbers.
+    /// State of the random numbers; the library's.
     pub random: u64,
-    /// When the first attempt failed, by a clock of the library; 0: none has.
+    /// When the first attempt failed, in milliseconds of a clock of the library; 0: none has.
     pub began: u64,
 }
 
@@ -63,10 +64,12 @@ fn now() -> u64 {
     BASE.get_or_init(Instant::now).elapsed().as_millis() as u64 + 1
 }
 
-/// Begins the attempts of a transaction: no failure yet, a first pause of 10 ms, none longer than 1000 ms, no limit of
-/// attempts, 30 s in all.
-/// retry: NULL does nothing. size: sizeof *retry.
+/// Begins the attempts of a transaction: no failure yet, a first pause of 10 ms, none longer than 1000 ms, no
+/// limit of attempts, 30 s in all. The limits may be changed afterwards.
+/// retry: NULL does nothing. It holds no resources: nothing has to be freed.
+/// size: sizeof *retry.
 /// Threads: any; blocks never.
+/// See also ic_retry_next.
 ///
 /// # Safety
 /// retry is NULL or valid for size bytes.
@@ -76,12 +79,15 @@ pub unsafe extern "C" fn ic_retry_init(retry: *mut RetryState, size: usize) {
     guard_with(|_| (), || unsafe { init(retry, size) })
 }
 
-/// What to do after an attempt has failed. It does not wait itself. A code that says that an operation is still in flight
-/// (-27) is no failure yet: poll on.
-/// retry: not NULL, from ic_retry_init. code: the error of the transaction or of the query that made it fail.
-/// pause_ms: not NULL; receives how long to wait first, 0 with IC_RETRY_STOP.
+/// What to do after an attempt has failed. It only decides: the pause is the caller's to make, by a timer of
+/// its loop for example. A code that says that an operation is still in flight (-27) is no failure yet: poll
+/// on.
+/// retry: from ic_retry_init, one for each transaction that is to be run until it is done.
+/// code: the error of the transaction, or of the query or call that made it fail.
+/// pause_ms: receives how many milliseconds to wait first; 0 with IC_RETRY_STOP.
 /// Threads: any, one at a time with the same struct; blocks never.
 /// Returns IC_RETRY_AGAIN, IC_RETRY_FIND_OUT or IC_RETRY_STOP; -1 for a NULL.
+/// See also ic_retry_init, ic_error_is_temporary, ic_error_is_unknown_result.
 ///
 /// # Safety
 /// retry is valid for the size it says; pause_ms is valid.

@@ -30,36 +30,37 @@ pub const IC_STATS_FORMAT_TEXT: i32 = 1;
 /// Prometheus' text exposition format, version 0.0.4.
 pub const IC_STATS_FORMAT_PROMETHEUS: i32 = 2;
 
-/// How operations of one kind ended, and how long they took. Each that completed is counted once, under one outcome.
-/// Latencies are in nanoseconds, of all outcomes together: from the packing of the request to the poll that took what
-/// completed it. The clock is read once for all that is packed between two polls, and once for each poll that takes
-/// something, so the resolution is the time in which the caller defines what it sends at once. Percentiles and the
-/// maximum are up to an eighth too large (buckets), and 0 as long as nothing has completed.
+/// How operations of one kind ended, and how long they took. Each that completed is counted once, under one
+/// outcome. Latencies are in nanoseconds, of all outcomes together: from the packing of the request to the
+/// poll that took what completed it. The clock is read once for all that is packed between two polls, and
+/// once for each poll that takes something, so the resolution is the time in which the caller defines what it
+/// sends at once. Percentiles and the maximum are up to an eighth too large (buckets), and 0 as long as
+/// nothing has completed.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OperationStats {
-    /// Without an error.
+    /// Operations without an error.
     pub ok: u64,
-    /// With an error for which ic_error_is_temporary is true.
+    /// Operations with an error for which ic_error_is_temporary is true.
     pub temporary: u64,
-    /// With another error; a row that is not there (626) is one.
+    /// Operations with another error; a row that is not there (626) is one.
     pub permanent: u64,
-    /// With an error for which ic_error_is_unknown_result is true.
+    /// Operations with an error for which ic_error_is_unknown_result is true.
     pub unknown: u64,
-    /// The mean.
+    /// Nanoseconds: the mean.
     pub mean_ns: u64,
-    /// Half of them took at most so long.
+    /// Nanoseconds: half of them took at most so long.
     pub p50_ns: u64,
-    /// 99 of 100.
+    /// Nanoseconds: 99 of 100.
     pub p99_ns: u64,
-    /// 999 of 1000.
+    /// Nanoseconds: 999 of 1000.
     pub p999_ns: u64,
-    /// All of them.
+    /// Nanoseconds: all of them.
     pub max_ns: u64,
 }
 
-/// What a connection has done since it was created, or all connections of a cluster handle, living and freed, since it
-/// was connected.
+/// What a connection has done since it was created, or all connections of a cluster handle, living and freed,
+/// since it was connected.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Stats {
@@ -89,7 +90,8 @@ pub struct Stats {
     pub held: u64,
     /// Held sends that another connection's send took along. Of a cluster handle only.
     pub held_joined: u64,
-    /// Held sends that a forced send, or the same connection's next one, took along. Of a cluster handle only.
+    /// Held sends that a forced send, or the same connection's next one, took along. Of a cluster handle
+    /// only.
     pub held_forced: u64,
     /// Held sends that were written at their deadline. Of a cluster handle only.
     pub held_deadline: u64,
@@ -253,9 +255,10 @@ fn per_1000(count: u64, of: u64) -> u64 {
 }
 
 /// What the connection has done so far.
-/// conn: not NULL. stats: not NULL; its size field says how much of it is filled.
-/// Threads: the connection's, also in a callback; blocks never.
-/// Returns 0, -1, -2, -3 or -25.
+/// stats: its size field, set by the caller, says how much of it is filled.
+/// Threads: the connection's; blocks never.
+/// Returns 0.
+/// See also ic_apid_global_stats.
 ///
 /// # Safety
 /// conn is a connection; stats is valid for the size it says.
@@ -269,12 +272,13 @@ pub unsafe extern "C" fn ic_apid_conn_stats(conn: *mut ApidConnection, stats: *m
     })
 }
 
-/// What all connections of the handle have done so far, living and freed, and its links. Of a living connection it knows
-/// what was so at that connection's last send, or last poll that took something; outcomes and latencies are always up
-/// to date.
-/// glob: not NULL, connected. stats: not NULL; its size field says how much of it is filled.
-/// Threads: any; waits for no connection.
-/// Returns 0, -1, -14 or -25.
+/// What all connections of the handle have done so far, living and freed, and its links. Of a living
+/// connection it knows what was so at that connection's last send, or last poll that took something; outcomes
+/// and latencies are always up to date.
+/// stats: its size field, set by the caller, says how much of it is filled.
+/// Threads: any; blocks never, waits for no connection.
+/// Returns 0; -14 if not connected.
+/// See also ic_stats_print, ic_apid_conn_stats.
 ///
 /// # Safety
 /// glob is a cluster handle; stats is valid for the size it says.
@@ -290,11 +294,14 @@ pub unsafe extern "C" fn ic_apid_global_stats(glob: *mut ApidGlobal, stats: *mut
 }
 
 /// The statistics of a cluster handle as text, as ic_apid_global_stats has them, with a line per data node.
-/// glob: not NULL, connected. format: one of IC_STATS_FORMAT_*. buffer: receives the text and a NUL; NULL if size is 0.
-/// size: bytes of the buffer. needed: NULL, or receives how many bytes the text takes, its NUL included, also when the
-/// buffer is too small. The text grows a little as counters do: leave some room.
-/// Threads: any; waits for no connection.
-/// Returns 0; -1 also if the buffer is too small, and then the buffer is left alone; -14 or -25.
+/// format: one of IC_STATS_FORMAT_*.
+/// buffer: receives the text and a NUL, or is left alone if it is too small; NULL if size is 0.
+/// size: bytes of the buffer.
+/// needed: receives how many bytes the text takes, its NUL included, also when the buffer is too small; NULL
+///   if nobody wants to know. The text grows a little as counters do: leave some room.
+/// Threads: any; blocks never, waits for no connection.
+/// Returns 0; -1 also if the buffer is too small; -14 if not connected.
+/// See also ic_apid_global_stats.
 ///
 /// # Safety
 /// glob is a cluster handle; buffer is valid for writing size bytes; needed is NULL or valid.
@@ -322,8 +329,8 @@ pub unsafe extern "C" fn ic_stats_print(
         if buffer.is_null() || size <= text.len() {
             return Err(own::INVALID_ARGUMENT);
         }
-        // SAFETY: the caller's duty: `size` bytes, more than the text has, are writable; a fresh string is not among
-        // them.
+        // SAFETY: the caller's duty: `size` bytes, more than the text has, are writable; a fresh string is
+        // not among them.
         unsafe {
             std::ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast::<u8>(), text.len());
             buffer.add(text.len()).write(0);

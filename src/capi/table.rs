@@ -123,12 +123,15 @@ unsafe fn names<'a>(database: *const c_char, name: *const c_char) -> Result<(&'a
     Ok((database.ok_or(own::INVALID_ARGUMENT)?, name.ok_or(own::INVALID_ARGUMENT)?))
 }
 
-/// Opens a table by its names.
-/// glob: not NULL, connected. database, name: not NULL. table: not NULL; receives the handle, to be freed with
-/// ic_apid_table_close before the cluster handle.
-/// Threads: any; blocks until a data node answers.
-/// Returns 0; 723 if there is no such table; 4008, 4009 or 4013 if no data node could be asked; -24 for an impossible
-/// name; -1, -14 or -25. The error text names the table.
+/// Opens a table by its names. The first open of a table asks a data node for its definition, which is kept;
+/// later ones cost nothing until the library learns that it has changed.
+/// database, name: exact, as bytes of UTF-8. Copied.
+/// table: receives the handle, to be freed with ic_apid_table_close before the cluster handle.
+/// Threads: any; blocks until a data node answers, up to 120 s, and while another thread's dictionary call
+///   (open, create, drop, list) is under way.
+/// Returns 0; 723 if there is no such table; 4008, 4009 or 4013 if no data node answered; -24 for an
+///   impossible name; -14 if not connected. The error text names the table.
+/// See also ic_apid_table_close, ic_record_create, ic_apid_query_create, ic_apid_table_list.
 ///
 /// # Safety
 /// Pointers are valid as described.
@@ -163,7 +166,8 @@ pub unsafe extern "C" fn ic_apid_table_open(
 /// Frees a table handle. Queries and records made with it go on.
 /// table: NULL does nothing.
 /// Threads: any, but no other may use the handle; blocks never.
-/// Returns 0, or -1 for something else than a table.
+/// Returns 0.
+/// See also ic_apid_table_open.
 ///
 /// # Safety
 /// table is NULL or a table handle.
@@ -181,6 +185,7 @@ pub unsafe extern "C" fn ic_apid_table_close(table: *mut TableDef) -> i32 {
 /// How many columns a table has.
 /// Threads: any; blocks never.
 /// Returns the number; 0 for something else than a table.
+/// See also ic_table_column.
 ///
 /// # Safety
 /// table is a table handle.
@@ -191,9 +196,12 @@ pub unsafe extern "C" fn ic_table_column_count(table: *const TableDef) -> u32 {
 }
 
 /// Describes a column.
-/// table: not NULL. index: below ic_table_column_count. column: not NULL; column_size: sizeof *column.
+/// index: from 0, below ic_table_column_count.
+/// column: receives the description; its name is valid as long as the table handle.
+/// column_size: sizeof *column.
 /// Threads: any; blocks never.
-/// Returns 0 or -1.
+/// Returns 0; -1 for an index out of range.
+/// See also ic_table_column_count, ic_record_field.
 ///
 /// # Safety
 /// table is a table handle; column is valid for column_size bytes.
@@ -237,8 +245,10 @@ pub unsafe extern "C" fn ic_table_column(
 }
 
 /// Sets table arguments to their defaults: logged, no read backup, not fully replicated.
-/// args: NULL does nothing. size: sizeof *args.
+/// args: NULL does nothing.
+/// size: sizeof *args.
 /// Threads: any; blocks never.
+/// See also ic_apid_table_create.
 ///
 /// # Safety
 /// args is NULL or valid for size bytes.
@@ -248,12 +258,19 @@ pub unsafe extern "C" fn ic_table_args_init(args: *mut TableArgs, size: usize) {
     guard_with(|_| (), || unsafe { init(args, size) })
 }
 
-/// Creates a table.
-/// glob: not NULL, connected. database, name: not NULL. columns: count of them, in order, each column_size
-/// (sizeof *columns) bytes. args: NULL for all defaults.
-/// Threads: any; blocks until the data nodes have made it, or refused.
-/// Returns 0; 721 if a table of that name exists; -26 for an inconsistent definition; other codes of the data nodes; 4008,
-/// 4009 or 4013 if no data node could be asked; -24, -1, -14 or -25. The error text says more.
+/// Creates a table. MySQL servers do not see it.
+/// database, name: not empty, UTF-8, without a slash. Copied; a database need not exist before.
+/// columns: count of them, in order, at least one of them IC_COLUMN_PRIMARY_KEY. Set what you do not use to
+///   0.
+/// count: how many columns.
+/// column_size: sizeof *columns.
+/// args: NULL for all defaults.
+/// Threads: any; blocks until the data nodes have made it or refused, mostly well below a second, for a step
+///   up to 120 s, for the last one up to an hour, and while another thread's dictionary call is under way.
+/// Returns 0; 721 if a table of that name exists; -26 for an inconsistent definition; -24 for an impossible
+///   name; other codes of the data nodes; 4008, 4009 or 4013 if no data node answered; 4012 if it may have
+///   been made or not; -14 if not connected. The error text says more.
+/// See also ic_table_args_init, ic_apid_table_open, ic_apid_table_drop.
 ///
 /// # Safety
 /// Pointers are valid as described.
@@ -317,11 +334,14 @@ unsafe fn new_column(spec: &ColumnSpec) -> Result<NewColumn, Error> {
     })
 }
 
-/// Drops a table, its indexes and blob tables first.
-/// glob: not NULL, connected. database, name: not NULL.
-/// Threads: any; blocks until the data nodes have dropped it, or refused.
-/// Returns 0; 723 if there is no such table; other codes of the data nodes; 4008, 4009 or 4013 if no data node could be
-/// asked; -24, -1, -14 or -25. The error text says more.
+/// Drops a table, its indexes and blob tables first. Open handles of it stay to be closed; operations on it
+/// fail.
+/// database, name: as for ic_apid_table_open.
+/// Threads: any; blocks as ic_apid_table_create.
+/// Returns 0; 723 if there is no such table; -13 if a foreign key depends on it; other codes of the data
+///   nodes; 4008, 4009 or 4013 if no data node answered; 4012 if it may have been dropped or not; -24 for an
+///   impossible name; -14 if not connected. The error text says more.
+/// See also ic_apid_table_create.
 ///
 /// # Safety
 /// Pointers are valid as described.
@@ -340,11 +360,13 @@ pub unsafe extern "C" fn ic_apid_table_drop(
     })
 }
 
-/// Lists tables.
-/// glob: not NULL, connected. database: NULL for all databases. list: not NULL; receives the list, to be freed with
-/// ic_table_list_free.
-/// Threads: any; blocks until a data node answers.
-/// Returns 0; 4008, 4009 or 4013 if no data node could be asked; -24, -1, -14 or -25.
+/// Lists the tables of users, those of MySQL servers too, sorted by database and name.
+/// database: NULL for all databases.
+/// list: receives the list, to be freed with ic_table_list_free. It needs the cluster handle no more.
+/// Threads: any; blocks as ic_apid_table_open.
+/// Returns 0; 4008, 4009 or 4013 if no data node answered; -24 for a name that is no UTF-8; -14 if not
+///   connected.
+/// See also ic_table_list_count, ic_table_list_database, ic_table_list_name, ic_table_list_free.
 ///
 /// # Safety
 /// Pointers are valid as described.
@@ -373,6 +395,7 @@ pub unsafe extern "C" fn ic_apid_table_list(
 /// How many tables a list has.
 /// Threads: any; blocks never.
 /// Returns the number; 0 for something else than a list.
+/// See also ic_table_list_name.
 ///
 /// # Safety
 /// list is a list.
@@ -382,9 +405,11 @@ pub unsafe extern "C" fn ic_table_list_count(list: *const TableList) -> u32 {
     guard_with(|_| 0, || unsafe { borrow(list) }.map_or(0, |list| list.tables.len() as u32))
 }
 
-/// The database of a table in a list; valid as long as the list.
+/// The database of a table in a list.
+/// index: from 0, below ic_table_list_count.
 /// Threads: any; blocks never.
-/// Returns the name; NULL for an index beyond the list.
+/// Returns the name, valid as long as the list; NULL for an index beyond it.
+/// See also ic_table_list_name.
 ///
 /// # Safety
 /// list is a list.
@@ -394,9 +419,11 @@ pub unsafe extern "C" fn ic_table_list_database(list: *const TableList, index: u
     unsafe { listed(list, index, |(database, _)| database) }
 }
 
-/// The name of a table in a list; valid as long as the list.
+/// The name of a table in a list.
+/// index: from 0, below ic_table_list_count.
 /// Threads: any; blocks never.
-/// Returns the name; NULL for an index beyond the list.
+/// Returns the name, valid as long as the list; NULL for an index beyond it.
+/// See also ic_table_list_database.
 ///
 /// # Safety
 /// list is a list.
@@ -425,10 +452,11 @@ unsafe fn listed(
     )
 }
 
-/// Frees a list.
+/// Frees a list, and the names in it.
 /// list: NULL does nothing.
 /// Threads: any, but no other may use the list; blocks never.
-/// Returns 0, or -1 for something else than a list.
+/// Returns 0.
+/// See also ic_apid_table_list.
 ///
 /// # Safety
 /// list is NULL or a list.

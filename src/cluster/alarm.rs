@@ -1,8 +1,9 @@
-//! How the manager wakes who waits on a descriptor when a deadline falls due. A thread in a poll wakes by itself.
+//! How the manager wakes who waits on a descriptor when a deadline falls due. A thread in a poll wakes by
+//! itself.
 //!
-//! The owner of a port says when it is due next, and wakes the manager if that is before the time the manager sleeps to.
-//! The manager says to what time it will sleep, and then looks at the ports once more. Each writes first and reads
-//! then, with a full fence between, so one of them sees the other.
+//! The owner of a port says when it is due next, and wakes the manager if that is before the time the manager
+//! sleeps to. The manager says to what time it will sleep, and then looks at the ports once more. Each writes
+//! first and reads then, with a full fence between, so one of them sees the other.
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 
@@ -54,8 +55,8 @@ impl Due {
 }
 
 impl Alarm {
-    /// By the manager, before it sleeps to `until` at most: `wake` is called for each port that is due. To when it may
-    /// sleep.
+    /// By the manager, before it sleeps to `until` at most: `wake` is called for each port that is due. To
+    /// when it may sleep.
     pub fn sleep<'a, P>(
         &self,
         now: u64,

@@ -1,7 +1,7 @@
-//! The connector: the thread that does what blocks. It dials data nodes one after the other as the manager asks,
-//! asks the management server for the ports of those that have dynamic ones and, after this client was expelled, for
-//! its node id again, and tells who wants to know that the cluster is back. Its session is the only one of the cluster
-//! handle, and is closed once nothing is left to ask.
+//! The connector: the thread that does what blocks. It dials data nodes one after the other as the manager
+//! asks, asks the management server for the ports of those that have dynamic ones and, after this client was
+//! expelled, for its node id again, and tells who wants to know that the cluster is back. Its session is the
+//! only one of the cluster handle, and is closed once nothing is left to ask.
 
 use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, RecvError, Sender, channel};
@@ -40,7 +40,8 @@ pub enum Outcome {
     NoServer(String),
     /// The management server does not give the node id yet.
     Refused(String),
-    /// Everybody knows that the cluster is back; or some must be told again, for they could not do what they do then.
+    /// Everybody knows that the cluster is back; or some must be told again, for they could not do what they
+    /// do then.
     Told(bool),
 }
 

@@ -1,5 +1,6 @@
-//! A descriptor for event loops: readable while it is raised. An event counter of the kernel on Linux, elsewhere
-//! a pipe. Raised and lowered in turn, so it never holds more than one event and no call on it blocks.
+//! A descriptor for event loops: readable while it is raised. An event counter of the kernel on Linux,
+//! elsewhere a pipe. Raised and lowered in turn, so it never holds more than one event and no call on it
+//! blocks.
 
 #[cfg(all(not(loom), target_os = "linux"))]
 pub use event::Descriptor;

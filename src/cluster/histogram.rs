@@ -1,9 +1,10 @@
-//! A histogram of latencies, of fixed size: eight buckets for every power of two of nanoseconds, so a bucket is at
-//! most an eighth as wide as what is in it. One thread counts, any thread reads.
+//! A histogram of latencies, of fixed size: eight buckets for every power of two of nanoseconds, so a bucket
+//! is at most an eighth as wide as what is in it. One thread counts, any thread reads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The first buckets are as wide as this, in bits of nanoseconds: 128 ns, less than any clock here can promise.
+/// The first buckets are as wide as this, in bits of nanoseconds: 128 ns, less than any clock here can
+/// promise.
 const FIRST: u32 = 7;
 /// Buckets for each power of two, in bits.
 const SUB: u32 = 3;
@@ -114,8 +115,8 @@ impl Latencies {
         self.sum.checked_div(self.count()).unwrap_or(0)
     }
 
-    /// What `percentile` of a hundred are below, nanoseconds: the end of the bucket of the latency that stands
-    /// there, so at most an eighth too much. 0 of none. Out of range means the nearest that is in it.
+    /// What `percentile` of a hundred are below, nanoseconds: the end of the bucket of the latency that
+    /// stands there, so at most an eighth too much. 0 of none. Out of range means the nearest that is in it.
     pub fn percentile(&self, percentile: f64) -> u64 {
         let share = (percentile / 100.0).clamp(0.0, 1.0);
         let place = ((self.count() as f64 * share).ceil() as u64).max(1);
@@ -127,8 +128,8 @@ impl Latencies {
         found.map_or(0, end_of)
     }
 
-    /// For each power of two of nanoseconds from 1024 on, without the last: the power's value, and how many are
-    /// below it.
+    /// For each power of two of nanoseconds from 1024 on, without the last: the power's value, and how many
+    /// are below it.
     pub fn below_powers(&self) -> impl Iterator<Item = (u64, u64)> + use<'_> {
         let powers = self.buckets.chunks_exact(1 << SUB).take(POWERS).enumerate();
         powers.scan(0, |passed, (power, counts)| {

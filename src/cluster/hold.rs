@@ -1,5 +1,5 @@
-//! The clock of adaptive send: one thread that writes what is still held at its deadline. Holds are registered
-//! under one short lock; the thread is woken only for a deadline before the one it sleeps to.
+//! The clock of adaptive send: one thread that writes what is still held at its deadline. Holds are
+//! registered under one short lock; the thread is woken only for a deadline before the one it sleeps to.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -23,8 +23,8 @@ pub struct Holds {
 struct State {
     /// Nanoseconds since `began`, by index of the node.
     deadlines: Vec<Option<u64>>,
-    /// What the thread sleeps to, or slept to last; `None` without end. While it is awake it may be out of date:
-    /// the thread looks at the deadlines before it sleeps again.
+    /// What the thread sleeps to, or slept to last; `None` without end. While it is awake it may be out of
+    /// date: the thread looks at the deadlines before it sleeps again.
     sleeps_to: Option<u64>,
     stopping: bool,
 }

@@ -1,10 +1,11 @@
 //! Where receive threads leave pages for the thread that owns a port. The [`Wakeup`] is what wakes it.
 //!
-//! An owner that wants several completions does not want to be woken for each page. A receive thread cannot decode,
-//! but it knows each signal's number; so the owner says for how many *replies* it is worth waking
-//! ([`Enough`]): confirmations of transactions, and rows if it says so. Everything else always wakes: other signals,
-//! lost links, news of failures, pokes. The owner takes care that no more replies are asked for than must come for
-//! all that is in flight to complete (see `Connection::enough`), so it never sleeps when all has come.
+//! An owner that wants several completions does not want to be woken for each page. A receive thread cannot
+//! decode, but it knows each signal's number; so the owner says for how many *replies* it is worth waking
+//! ([`Enough`]): confirmations of transactions, and rows if it says so. Everything else always wakes: other
+//! signals, lost links, news of failures, pokes. The owner takes care that no more replies are asked for than
+//! must come for all that is in flight to complete (see `Connection::enough`), so it never sleeps when all
+//! has come.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -95,7 +96,8 @@ impl Content for State {
 }
 
 impl State {
-    /// Takes all pages, and gives buffers back. True if pages came or the inbox was poked. `pages` must be empty.
+    /// Takes all pages, and gives buffers back. True if pages came or the inbox was poked. `pages` must be
+    /// empty.
     fn take(&mut self, pages: &mut Vec<Page>, spent: &mut Vec<Vec<u32>>) -> bool {
         std::mem::swap(&mut self.pages, pages);
         self.spent.append(spent);
@@ -105,8 +107,8 @@ impl State {
 }
 
 impl<R: Reads> Inbox<R> {
-    /// Leaves `pages` (and empties them), takes spent buffers along, and wakes the owner if it sleeps and `news`
-    /// is what it waits for.
+    /// Leaves `pages` (and empties them), takes spent buffers along, and wakes the owner if it sleeps and
+    /// `news` is what it waits for.
     pub fn post(&self, pages: &mut Vec<Page>, spent: &mut Vec<Vec<u32>>, news: News) {
         self.leave(|state| {
             state.pages.append(pages);
@@ -142,7 +144,8 @@ impl<R: Reads> Inbox<R> {
         self.wakeup.stop_reading();
     }
 
-    /// Takes all pages, and gives buffers back. True if pages came or the inbox was poked. `pages` must be empty.
+    /// Takes all pages, and gives buffers back. True if pages came or the inbox was poked. `pages` must be
+    /// empty.
     #[inline]
     pub fn take(&self, pages: &mut Vec<Page>, spent: &mut Vec<Vec<u32>>) -> bool {
         self.wakeup.take(|state| state.take(pages, spent)).unwrap_or(false)
@@ -160,8 +163,8 @@ impl<R: Reads> Inbox<R> {
         self.wakeup.wait(until, begin, |state| state.take(pages, spent)).unwrap_or(false)
     }
 
-    /// A descriptor that is readable while there is something to take; made at the first call. From then on the
-    /// receive role is lent to nobody.
+    /// A descriptor that is readable while there is something to take; made at the first call. From then on
+    /// the receive role is lent to nobody.
     pub fn descriptor(&self) -> io::Result<RawFd> {
         let (number, new) = self.wakeup.descriptor()?;
         if new && let Some(role) = self.role.get() {
@@ -324,7 +327,8 @@ mod loom_tests {
             let started = inbox.start_reading();
             poster.join().unwrap();
             let (mut pages, mut spent) = (Vec::new(), Vec::new());
-            // Had it started, the post would have woken its wait for the sockets: see the wake-up's own models.
+            // Had it started, the post would have woken its wait for the sockets: see the wake-up's own
+            // models.
             assert_eq!(started, !inbox.start_reading() && started);
             assert!(inbox.take(&mut pages, &mut spent));
         });

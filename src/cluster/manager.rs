@@ -2,13 +2,14 @@
 //!
 //! A node is *down* (dialled again after a pause that grows), *dialling*, *open* (registered by API_REGREQ
 //! every 100 ms until it confirms, then at half its heartbeat interval; usable when it says that it is
-//! started), or *missing*: its link was lost and nobody has said yet that it failed. Everything comes through the
-//! manager's inbox: signals to the cluster manager's block, the loss of links, and a poke when the connector has an outcome.
+//! started), or *missing*: its link was lost and nobody has said yet that it failed. Everything comes through
+//! the manager's inbox: signals to the cluster manager's block, the loss of links, and a poke when the
+//! connector has an outcome.
 //!
-//! A link that is lost means one of two things. If NODE_FAILREP names its node, the node failed: it is down. If the
-//! others are lost too, this client was expelled (or the whole cluster is gone, which looks the same): it is *apart*, and
-//! dials nobody before it has waited for the nodes to forget it and has asked for its node id again. No new work goes to
-//! a node from the moment its link is lost. Source: doc/ndb-protocol.md;
+//! A link that is lost means one of two things. If NODE_FAILREP names its node, the node failed: it is down.
+//! If the others are lost too, this client was expelled (or the whole cluster is gone, which looks the same):
+//! it is *apart*, and dials nobody before it has waited for the nodes to forget it and has asked for its node
+//! id again. No new work goes to a node from the moment its link is lost. Source: doc/ndb-protocol.md;
 //! storage/ndb/src/kernel/blocks/qmgr/QmgrMain.cpp.
 
 use std::net::TcpStream;
@@ -384,8 +385,8 @@ impl Manager {
         }
     }
 
-    /// A signal for a port that is closed: an acknowledgement that it asks for is still due, and a coordinator
-    /// record that comes too late goes back.
+    /// A signal for a port that is closed: an acknowledgement that it asks for is still due, and a
+    /// coordinator record that comes too late goes back.
     fn orphan(&mut self, cluster: &Cluster, at: usize, signal: &Signal<'_>) {
         if signal.header.gsn == gsn::TCSEIZECONF
             && let Some(conf) = SeizeConf::decode(signal.data)

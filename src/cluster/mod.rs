@@ -1,7 +1,7 @@
 //! The cluster as the process sees it.
 //!
-//! Threads of a cluster handle, whatever the number of data nodes: 4 + receive threads (1 by default). The four
-//! are the manager, the connector, and the two of the send pool. tests/c/threads.c counts them.
+//! Threads of a cluster handle, whatever the number of data nodes: 4 + receive threads (1 by default). The
+//! four are the manager, the connector, and the two of the send pool. tests/c/threads.c counts them.
 //!
 //! - the `manager` owns every node's state: registration, heartbeats, when to dial;
 //! - the `connector` does what blocks: the management session and dialling;
@@ -78,10 +78,10 @@ pub struct Options {
 /// Bounds that are checked where an operation is defined.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Bytes that may wait for a node, in a connection and on the link together, before the connection's next definition
-    /// is refused. As every connection that sends may have so much, a link's queue holds at most this for each of them,
-    /// and besides acknowledgements and heartbeats, which are never refused: they are as many as there are
-    /// transactions, and one.
+    /// Bytes that may wait for a node, in a connection and on the link together, before the connection's next
+    /// definition is refused. As every connection that sends may have so much, a link's queue holds at most
+    /// this for each of them, and besides acknowledgements and heartbeats, which are never refused: they are
+    /// as many as there are transactions, and one.
     pub waiting: usize,
     /// Operations of a connection that may be in flight; twice as many transactions may be started.
     pub in_flight: usize,
@@ -128,7 +128,8 @@ pub struct Cluster {
     /// The dictionary's cached definitions are of this incarnation of the cluster: it changes when the last
     /// link is lost.
     pub incarnation: AtomicU32,
-    /// Counts what may make cached table definitions stale: tables altered, operations that met a schema error.
+    /// Counts what may make cached table definitions stale: tables altered, operations that met a schema
+    /// error.
     pub schema_news: AtomicU32,
     /// Each connection starts its transaction ids here, and moves it on.
     pub next_transaction: AtomicU32,
@@ -328,8 +329,8 @@ impl Cluster {
         all.append(&mut self.left.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
     }
 
-    /// Has `told` run on the connector's thread when data nodes are usable again after the loss of all links. It
-    /// says whether it could do what it does then, and is run again if not.
+    /// Has `told` run on the connector's thread when data nodes are usable again after the loss of all links.
+    /// It says whether it could do what it does then, and is run again if not.
     pub fn on_return(&self, told: impl Fn(&Arc<Cluster>) -> bool + Send + 'static) {
         self.returns().push(Box::new(told));
     }
@@ -427,8 +428,9 @@ impl Progress {
     }
 }
 
-/// Long enough for what ends by itself: a node that hangs is given up by the others after five of their heartbeat
-/// intervals at most, another takes its transactions over, and those wait for locks no longer than the nodes' own limit.
+/// Long enough for what ends by itself: a node that hangs is given up by the others after five of their
+/// heartbeat intervals at most, another takes its transactions over, and those wait for locks no longer than
+/// the nodes' own limit.
 fn default_deadline(configuration: &Configuration) -> Duration {
     5 * configuration.heartbeat_interval_db_db()
         + configuration.transaction_deadlock_detection_timeout()

@@ -1,7 +1,7 @@
 //! What every thread may know of a data node: its link, and whether new work may go there.
 //!
-//! The manager owns a node's state. Others read [`Node::usable`] to choose nodes, and for nothing else: news of
-//! a failure reaches them through their inboxes, in the order of the link that brings it.
+//! The manager owns a node's state. Others read [`Node::usable`] to choose nodes, and for nothing else: news
+//! of a failure reaches them through their inboxes, in the order of the link that brings it.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -22,7 +22,8 @@ pub struct Node {
     state: AtomicU32,
     /// The last generation of the link that was opened; 0 before the first.
     latest: AtomicU32,
-    /// What a link brought that cannot be read, for the manager to tell: the error's place in [`FAULTS`] plus one.
+    /// What a link brought that cannot be read, for the manager to tell: the error's place in [`FAULTS`] plus
+    /// one.
     fault: AtomicU8,
 }
 

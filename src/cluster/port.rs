@@ -24,8 +24,8 @@ pub struct Ports {
     inboxes: RwLock<Vec<Option<Arc<Inbox>>>>,
     /// Counts port openings; a number is taken again as late as possible.
     opened: AtomicU64,
-    /// The receive role that ports may borrow, if it is the only one. The role posts to the ports, so it is not
-    /// theirs to keep.
+    /// The receive role that ports may borrow, if it is the only one. The role posts to the ports, so it is
+    /// not theirs to keep.
     pub role: OnceLock<Weak<Role>>,
     /// Signals for ports that are closed, and the cluster manager's own.
     pub manager: Arc<Inbox>,
@@ -75,7 +75,8 @@ impl Ports {
         Port::new(crate::wire::block::API_CLUSTERMGR, self.manager.clone(), None)
     }
 
-    /// By the manager, before it sleeps to `until` at most: wakes the owners that are due. To when it may sleep.
+    /// By the manager, before it sleeps to `until` at most: wakes the owners that are due. To when it may
+    /// sleep.
     pub fn alarm(&self, now: u64, until: u64) -> u64 {
         let inboxes = self.inboxes();
         let ports = inboxes.iter().flatten().map(|inbox| (&inbox.due, inbox));
@@ -137,8 +138,8 @@ impl Port {
         &self.inbox
     }
 
-    /// Takes what is there, waiting until `until` if given, else not at all. `pages` must be empty. A port that
-    /// the receive role is lent to reads the sockets itself.
+    /// Takes what is there, waiting until `until` if given, else not at all. `pages` must be empty. A port
+    /// that the receive role is lent to reads the sockets itself.
     pub fn take(&mut self, until: Option<Instant>, pages: &mut Vec<Page>) -> bool {
         self.take_enough(until, Enough::default(), pages)
     }

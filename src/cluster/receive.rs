@@ -1,8 +1,8 @@
 //! The receive role: reads the sockets of its links and routes what arrives, and does nothing else with it.
 //!
 //! It looks at a message's length and at the receiver's block number. Of each link and round a port gets one
-//! page: the receive buffer itself when the port gets most of what the link brings (the others get copies, and
-//! the port skips what is theirs), else a copy of its messages. A port is posted to at most once a round.
+//! page: the receive buffer itself when the port gets most of what the link brings (the others get copies,
+//! and the port skips what is theirs), else a copy of its messages. A port is posted to at most once a round.
 //!
 //! News of node failures is for the cluster manager, and every port gets a copy in its place in the link's
 //! order, as it gets the news that the link is lost behind everything that the link brought.
@@ -231,8 +231,8 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    /// Copies words, into a buffer of `pool` if there is none yet. A new one has room for all that is copied as
-    /// a rule: one that grows bit by bit would be allocated again and again long after the start.
+    /// Copies words, into a buffer of `pool` if there is none yet. A new one has room for all that is copied
+    /// as a rule: one that grows bit by bit would be allocated again and again long after the start.
     #[inline]
     fn copy_from(&mut self, words: &[u32], pool: &mut Vec<Vec<u32>>) {
         if self.copy.capacity() == 0 {

@@ -318,8 +318,8 @@ mod tests {
         (name.to_owned(), labels, value.parse().expect("a number"))
     }
 
-    /// Reads an exposition strictly: every family begins with HELP and TYPE and occurs once, counters are named so, no
-    /// series comes twice.
+    /// Reads an exposition strictly: every family begins with HELP and TYPE and occurs once, counters are
+    /// named so, no series comes twice.
     fn parse(text: &str) -> Vec<(String, String, Vec<Sample>)> {
         assert!(text.ends_with('\n'));
         let mut families: Vec<(String, String, Vec<Sample>)> = Vec::new();

@@ -1,9 +1,9 @@
 //! Who has the receive role: the receive thread, or, lent, the one thread that polls.
 //!
-//! Waking a polling thread through another thread is a good part of an operation's cost. When one thread alone
-//! polls, the role is lent to its port: a poll that would sleep reads the sockets and routes by itself, and
-//! gives the receiver back before it returns. Only one receive thread's role can be lent, so none is when there
-//! are several.
+//! Waking a polling thread through another thread is a good part of an operation's cost. When one thread
+//! alone polls, the role is lent to its port: a poll that would sleep reads the sockets and routes by itself,
+//! and gives the receiver back before it returns. Only one receive thread's role can be lent, so none is when
+//! there are several.
 //!
 //! The word `Role::state` is one of
 //!
@@ -15,12 +15,13 @@
 //!   for a client must not leave its sockets unread.
 //!
 //! Any other port that waits makes the word *dedicated* and ends the receive thread's rest. The receiver is
-//! behind a mutex, so a socket has one reader at a time, and its order is kept over a hand-over. Whoever sees the
-//! word *lent* to itself and finds the receiver taken waits at its inbox, for then the receive thread has it. The
-//! owner of P may have gone to sleep there when the word becomes *lent to P*: it is woken, for nobody else reads.
+//! behind a mutex, so a socket has one reader at a time, and its order is kept over a hand-over. Whoever sees
+//! the word *lent* to itself and finds the receiver taken waits at its inbox, for then the receive thread has
+//! it. The owner of P may have gone to sleep there when the word becomes *lent to P*: it is woken, for nobody
+//! else reads.
 //!
-//! The word also counts the descriptors that event loops watch. While there is one, it stays *dedicated*: a thread
-//! that sleeps in an event loop does not read, and whose turn it is would change at each poll.
+//! The word also counts the descriptors that event loops watch. While there is one, it stays *dedicated*: a
+//! thread that sleeps in an event loop does not read, and whose turn it is would change at each poll.
 
 use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
@@ -116,7 +117,8 @@ impl<R: Reads> Role<R> {
                 }
             };
             let poke = receiver.poker();
-            // First the receiver is free: a borrower that finds it taken goes to sleep, to be woken by this poke.
+            // First the receiver is free: a borrower that finds it taken goes to sleep, to be woken by this
+            // poke.
             drop(receiver);
             poke(borrower as u16);
             self.rest_while_lent();
@@ -148,7 +150,8 @@ impl<R: Reads> Role<R> {
         self.rest_over.wait_timeout(rest, REST).unwrap_or_else(|p| p.into_inner()).0
     }
 
-    /// A model has no clock: any moment may be the end of a rest, or none, to see that its end is not relied on.
+    /// A model has no clock: any moment may be the end of a rest, or none, to see that its end is not relied
+    /// on.
     #[cfg(loom)]
     fn rest_a_moment<'a>(&'a self, rest: MutexGuard<'a, ()>) -> MutexGuard<'a, ()> {
         if !self.rests_end {
@@ -159,8 +162,8 @@ impl<R: Reads> Role<R> {
         self.rest.lock().unwrap()
     }
 
-    /// The receiver, if the role is lent to the port `block`. Otherwise the owner waits at its inbox, and this
-    /// call counts as its wait: it may get the role for it later, or end the loan to another.
+    /// The receiver, if the role is lent to the port `block`. Otherwise the owner waits at its inbox, and
+    /// this call counts as its wait: it may get the role for it later, or end the loan to another.
     #[inline]
     pub fn borrow(&self, block: u16) -> Option<TryMutexGuard<'_, R>> {
         if !self.lends {
@@ -318,7 +321,8 @@ mod tests {
     }
 }
 
-/// The code above with sockets that are a list of numbers: a page of the generation 5 stands for the number 5.
+/// The code above with sockets that are a list of numbers: a page of the generation 5 stands for the number
+/// 5.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use std::sync::{Arc, Weak};
@@ -475,8 +479,8 @@ mod loom_tests {
         builder.check(model);
     }
 
-    /// A port that waits gets all numbers in their order, whoever reads them, and the loan wakes it where it sleeps:
-    /// the receive thread's rest has no end here.
+    /// A port that waits gets all numbers in their order, whoever reads them, and the loan wakes it where it
+    /// sleeps: the receive thread's rest has no end here.
     #[test]
     fn loom_role_is_handed_over_in_order_and_the_borrower_woken() {
         check(|| {

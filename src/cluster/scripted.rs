@@ -1,6 +1,6 @@
-//! A cluster without threads, sockets and time of its own, for what is to be repeated exactly: the test of a connection
-//! alone. What is sent stays in its link's queue, links open and close by order, the clock stands until it is set. In no
-//! build that is for use.
+//! A cluster without threads, sockets and time of its own, for what is to be repeated exactly: the test of a
+//! connection alone. What is sent stays in its link's queue, links open and close by order, the clock stands
+//! until it is set. In no build that is for use.
 
 use std::fs::File;
 use std::net::TcpStream;

@@ -1,9 +1,10 @@
 //! What connections count, and the sum over all of them.
 //!
-//! A connection counts in a plain struct, [`Statistics`], and publishes it into shared counters once per send and per
-//! poll that brought something. What has a place per kind of operation (failures, the latency histograms) is counted
-//! in the shared counters directly: with one writer, a relaxed load and a relaxed store, that is an ordinary addition. So
-//! no thread waits for another, nothing is allocated, and whoever reads may be one round behind.
+//! A connection counts in a plain struct, [`Statistics`], and publishes it into shared counters once per send
+//! and per poll that brought something. What has a place per kind of operation (failures, the latency
+//! histograms) is counted in the shared counters directly: with one writer, a relaxed load and a relaxed
+//! store, that is an ordinary addition. So no thread waits for another, nothing is allocated, and whoever
+//! reads may be one round behind.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

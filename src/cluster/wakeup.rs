@@ -1,4 +1,5 @@
-//! The wake-up between the threads that leave things for one thread, its owner, and the owner's wait for them.
+//! The wake-up between the threads that leave things for one thread, its owner, and the owner's wait for
+//! them.
 //!
 //! What is left is the `content`; `ready` says that something was left since the owner took the content last.
 //! The owner is in one of three states:
@@ -23,8 +24,8 @@
 //! missed, the one who makes the owner awake wakes it, nobody else does, and a thread that is awake is never
 //! woken. A leave that is not enough leaves the owner asleep.
 //!
-//! An event loop waits on the descriptor in the owner's stead. It is readable exactly while something is ready,
-//! enough or not, and is raised and lowered under the lock; there is none until the owner asks for it.
+//! An event loop waits on the descriptor in the owner's stead. It is readable exactly while something is
+//! ready, enough or not, and is raised and lowered under the lock; there is none until the owner asks for it.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -297,8 +298,8 @@ mod loom_tests {
         })
     }
 
-    /// Whatever the order: all is taken once, in its order, the owner does not sleep on what is enough, and is
-    /// woken at most as often as enough has come.
+    /// Whatever the order: all is taken once, in its order, the owner does not sleep on what is enough, and
+    /// is woken at most as often as enough has come.
     #[test]
     fn loom_wakeup_misses_nothing_and_wakes_for_enough_only() {
         loom::model(|| {
@@ -334,7 +335,8 @@ mod loom_tests {
         });
     }
 
-    /// An event loop that takes whenever the descriptor is readable gets everything, and it is not readable then.
+    /// An event loop that takes whenever the descriptor is readable gets everything, and it is not readable
+    /// then.
     #[test]
     fn loom_wakeup_descriptor_tells_what_is_ready() {
         loom::model(|| {

@@ -4,7 +4,8 @@
 //! operation met a schema error, or all links were lost. Dropping a table or creating one is not announced by
 //! the data nodes, so the schema error of an operation is how that is noticed.
 //!
-//! When the cluster is back after the loss of all links, definitions in use are asked for again ([`Standings`]).
+//! When the cluster is back after the loss of all links, definitions in use are asked for again
+//! ([`Standings`]).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -96,8 +97,8 @@ struct PortExchange {
     pages: Vec<Page>,
     /// What came, and by which generation of its node's link.
     received: VecDeque<(u32, Received)>,
-    /// The node that was asked last, and the generation of its link then. The loss of an earlier generation may
-    /// still wait in the port: nobody took it while there was nothing to ask.
+    /// The node that was asked last, and the generation of its link then. The loss of an earlier generation
+    /// may still wait in the port: nobody took it while there was nothing to ask.
     asked: Option<(NodeId, u32)>,
     /// Where the order of nodes to try begins.
     next: usize,

@@ -223,8 +223,8 @@ impl Record {
         key.iter().map(words).sum()
     }
 
-    /// Writes a key over KEYINFO that [`Record::encode_key`] has made, of a record whose keys take a fixed number
-    /// of words.
+    /// Writes a key over KEYINFO that [`Record::encode_key`] has made, of a record whose keys take a fixed
+    /// number of words.
     #[inline]
     pub fn overwrite_key(&self, row: &[u8], out: &mut [u32]) -> Result<(), i32> {
         let mut rest = bytemuck::cast_slice_mut::<u32, u8>(out);

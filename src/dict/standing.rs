@@ -1,8 +1,9 @@
 //! Whether a table's definition still holds in the cluster as it is now.
 //!
-//! A cluster that has lost all its nodes may come back with other tables under the same ids, so a definition is good
-//! for one *incarnation* of the cluster only. When the cluster is back every definition in use is asked for again: one
-//! that has not changed is good for the new incarnation too, and whoever uses it goes on without noticing.
+//! A cluster that has lost all its nodes may come back with other tables under the same ids, so a definition
+//! is good for one *incarnation* of the cluster only. When the cluster is back every definition in use is
+//! asked for again: one that has not changed is good for the new incarnation too, and whoever uses it goes on
+//! without noticing.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -48,8 +49,8 @@ impl Standings {
         standing
     }
 
-    /// Asks for each definition in use that is not of `incarnation` again: `fetch` gives it, or the error. False if
-    /// some could not be asked for now.
+    /// Asks for each definition in use that is not of `incarnation` again: `fetch` gives it, or the error.
+    /// False if some could not be asked for now.
     pub fn renew(&self, incarnation: u32, mut fetch: impl FnMut(&Table) -> Result<Table, i32>) -> bool {
         let old: Vec<_> = {
             let all = self.lock();

@@ -11,7 +11,8 @@
 //! - `shared`, `messages`, `inbox`, `wires`: what nodes share and how they talk to each other;
 //! - [`faults`]: what a test can ask them to do wrong.
 //!
-//! Not there: scans, indexes, interpreted programs, alterations, keys of text whose collation needs weight tables.
+//! Not there: scans, indexes, interpreted programs, alterations, keys of text whose collation needs weight
+//! tables.
 
 mod configuration;
 mod coordinator;

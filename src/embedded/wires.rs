@@ -123,8 +123,8 @@ impl Wires {
         self.local.pop_front()
     }
 
-    /// Gives the other nodes their messages, reports last: what a coordinator tells a backup because of a report must
-    /// not overtake what this node has told that backup.
+    /// Gives the other nodes their messages, reports last: what a coordinator tells a backup because of a
+    /// report must not overtake what this node has told that backup.
     pub fn deliver(&mut self) {
         let nodes = || self.shared.nodes.iter();
         for (node, messages) in nodes().zip(&mut self.remote).chain(nodes().zip(&mut self.reports)) {

@@ -1,5 +1,5 @@
-//! Whether to run a transaction again, and after which pause: one that grows, with jitter, so that many clients that
-//! failed together do not come back together.
+//! Whether to run a transaction again, and after which pause: one that grows, with jitter, so that many
+//! clients that failed together do not come back together.
 
 use std::time::Duration;
 

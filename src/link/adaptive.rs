@@ -1,17 +1,18 @@
 //! Adaptive send: whether a send waits a moment for company on its link.
 //!
-//! Sends on a link are seen as *groups*: a group begins with a send, and the send of a connection that is not in
-//! it yet joins it, if it comes within the hold limit of the group's beginning. A group ends when it is written.
-//! For each size k of a group the link keeps p(k), how often a group of that size was joined by one more, as a
-//! moving average over the past:
+//! Sends on a link are seen as *groups*: a group begins with a send, and the send of a connection that is not
+//! in it yet joins it, if it comes within the hold limit of the group's beginning. A group ends when it is
+//! written. For each size k of a group the link keeps p(k), how often a group of that size was joined by one
+//! more, as a moving average over the past:
 //!
 //! ```text
 //! after each send:   p(k) += (joined - p(k)) / 8       joined is 1 or 0, k the size before this send
 //! a send is held if: p(k) >= 1/2 and k < 8              k the size with this send
 //! ```
 //!
-//! A connection whose own words are held is not held again: its next send writes them along. All p start at 0, so a thread that sends alone is never held: its own next send does not join. The outcome of a
-//! group that was written is scored too, by what came next, so a link learns of company without holding anything.
+//! A connection whose own words are held is not held again: its next send writes them along. All p start at
+//! 0, so a thread that sends alone is never held: its own next send does not join. The outcome of a group
+//! that was written is scored too, by what came next, so a link learns of company without holding anything.
 //! From either end an average crosses 1/2 within [`LEARNING`] sends.
 
 /// Connections in a group at most.
@@ -36,8 +37,8 @@ pub struct Adaptive {
 }
 
 impl Adaptive {
-    /// Takes note of a send of the connection `from` at `now`. True if it should be held; then until `limit` after
-    /// the group's beginning at most, see [`Adaptive::deadline`].
+    /// Takes note of a send of the connection `from` at `now`. True if it should be held; then until `limit`
+    /// after the group's beginning at most, see [`Adaptive::deadline`].
     pub fn hold(&mut self, from: u16, now: u64, limit: u64) -> bool {
         let joins = self.size > 0
             && now.saturating_sub(self.began) <= limit

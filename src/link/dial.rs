@@ -1,5 +1,5 @@
-//! Opens a connection to a data node: TCP connect, authentication lines, hello. Blocking, with a limit on each
-//! step; run by the connector thread. Source: storage/ndb/src/common/transporter/Transporter.cpp,
+//! Opens a connection to a data node: TCP connect, authentication lines, hello. Blocking, with a limit on
+//! each step; run by the connector thread. Source: storage/ndb/src/common/transporter/Transporter.cpp,
 //! src/common/util/SocketAuthenticator.cpp.
 
 use std::io::{ErrorKind, Read, Write};

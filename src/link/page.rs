@@ -62,8 +62,8 @@ impl std::ops::Deref for Words {
     }
 }
 
-/// Shows `take` every signal whose receiver and number `mine` accepts: packed ones unpacked, foreign ones left
-/// out.
+/// Shows `take` every signal whose receiver and number `mine` accepts: packed ones unpacked, foreign ones
+/// left out.
 #[inline]
 pub fn for_each_signal<'a>(
     words: &'a [u32],

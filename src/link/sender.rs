@@ -1,13 +1,13 @@
 //! The sending half of a link: one mutex, one writer at a time.
 //!
-//! A thread with words to send writes the socket itself, straight from its own buffer, unless another thread is
-//! writing; then it appends its words, and the writer takes them along. Adaptive send may hold words for company
-//! ([`super::adaptive`]): they wait for another connection's send, which writes all, for a send that is forced, or
-//! for the send pool at their deadline. What a full socket does not take waits for the send pool too, which the
-//! system tells when the socket takes bytes again.
+//! A thread with words to send writes the socket itself, straight from its own buffer, unless another thread
+//! is writing; then it appends its words, and the writer takes them along. Adaptive send may hold words for
+//! company ([`super::adaptive`]): they wait for another connection's send, which writes all, for a send that
+//! is forced, or for the send pool at their deadline. What a full socket does not take waits for the send
+//! pool too, which the system tells when the socket takes bytes again.
 //!
-//! A write that fails shuts the socket down. The reading half then meets the end of the stream, and the loss is
-//! made known in one way only: through the receive thread, behind everything the link still brought.
+//! A write that fails shuts the socket down. The reading half then meets the end of the stream, and the loss
+//! is made known in one way only: through the receive thread, behind everything the link still brought.
 
 use std::io::{ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};
@@ -48,14 +48,15 @@ pub struct Lost;
 /// What a send did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
-    /// How often the socket was written for it; 0 when the words joined those of a writer or of the send pool, or
-    /// are held.
+    /// How often the socket was written for it; 0 when the words joined those of a writer or of the send
+    /// pool, or are held.
     pub writes: u32,
     /// The words are held: the send pool must write them at this time if nobody does before.
     pub held: Option<u64>,
 }
 
-/// Who sends, and how long its words may wait for company. Times are nanoseconds of the cluster handle's clock.
+/// Who sends, and how long its words may wait for company. Times are nanoseconds of the cluster handle's
+/// clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Company {
     /// The sending connection's block number.
@@ -297,7 +298,8 @@ impl<S: Socket> Sender<S> {
         self.write(&stream, generation, &[]);
     }
 
-    /// Writes `bytes`, then what waits, until nothing does or the socket is full. The caller has set `writing`.
+    /// Writes `bytes`, then what waits, until nothing does or the socket is full. The caller has set
+    /// `writing`.
     fn write(&self, stream: &S, generation: u32, bytes: &[u8]) -> u32 {
         let mut writes = 0;
         let mut rest = bytes;
@@ -309,7 +311,8 @@ impl<S: Socket> Sender<S> {
             self.counters.sent.fetch_add((length - rest.len()) as u64, Ordering::Relaxed);
             let mut state = self.lock();
             if state.generation != generation || state.stream.is_none() {
-                // Closed meanwhile. `writing` is of no account without a stream, and the next `open` starts afresh.
+                // Closed meanwhile. `writing` is of no account without a stream, and the next `open` starts
+                // afresh.
                 return writes;
             }
             match outcome {
@@ -528,8 +531,8 @@ mod loom_tests {
     use super::*;
     use loom::thread;
 
-    /// Two threads send, and the system tells the send pool that a full socket has room: every word arrives once,
-    /// those of a thread in their order, and nothing is left behind.
+    /// Two threads send, and the system tells the send pool that a full socket has room: every word arrives
+    /// once, those of a thread in their order, and nothing is left behind.
     #[test]
     fn loom_one_writer_at_a_time() {
         loom::model(|| {
@@ -545,8 +548,8 @@ mod loom_tests {
             *pipe.room.lock().unwrap() += 1000;
             sender.writable();
             other.join().unwrap().unwrap();
-            // A writer that met the full socket before there was room, and lost the race with the edge, has seen
-            // the note that the edge left.
+            // A writer that met the full socket before there was room, and lost the race with the edge, has
+            // seen the note that the edge left.
             let words = words(&pipe);
             let of = |ten: u32| words.iter().copied().filter(|w| w / 10 == ten).collect::<Vec<_>>();
             assert_eq!((of(1), of(2), words.len()), (vec![10, 11], vec![20, 21], 4));

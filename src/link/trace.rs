@@ -1,6 +1,6 @@
-//! Where the signal trace goes. Off, it costs one relaxed load per send and per read of a socket. On, each send and each
-//! read is put in words ([`crate::wire::trace`]) by the thread that does it, so the library becomes slow; and keys and
-//! values are readable in it.
+//! Where the signal trace goes. Off, it costs one relaxed load per send and per read of a socket. On, each
+//! send and each read is put in words ([`crate::wire::trace`]) by the thread that does it, so the library
+//! becomes slow; and keys and values are readable in it.
 
 use std::fs::File;
 use std::io::Write;
@@ -40,7 +40,8 @@ pub fn set(to: Option<&str>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// As the environment asks, once in the life of the process. A file that cannot be opened is told on standard error.
+/// As the environment asks, once in the life of the process. A file that cannot be opened is told on standard
+/// error.
 pub fn from_environment() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -176,8 +176,8 @@ fn transform<W: Word>(state: [W; 4], x: &[W; BLOCK]) -> [W; 4] {
     ]
 }
 
-/// As [`hash`], of a number of words that is known when this is compiled: what is constant in the block then costs
-/// nothing. The plain twin of the shortest keys.
+/// As [`hash`], of a number of words that is known when this is compiled: what is constant in the block then
+/// costs nothing. The plain twin of the shortest keys.
 #[inline(never)]
 pub fn hash_short<const N: usize>(words: [u32; N]) -> [u32; 4] {
     const { assert!(N < LENGTH_WORD) };

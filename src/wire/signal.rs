@@ -1,6 +1,6 @@
 //! A signal's frame: three header words, data words, section lengths, sections. Source:
-//! storage/ndb/include/transporter/TransporterDefinitions.hpp and src/common/transporter/TransporterInternalDefinitions.hpp
-//! (Protocol6).
+//! storage/ndb/include/transporter/TransporterDefinitions.hpp and
+//! src/common/transporter/TransporterInternalDefinitions.hpp (Protocol6).
 //!
 //! Encoding refuses what a data node would stop for (more than 25 words of data and section lengths, a signal
 //! without data, an over-long message). Decoding checks every length against the words that are there.

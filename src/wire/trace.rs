@@ -1,5 +1,6 @@
-//! Signals in words, for a person: NDB's names of signals, blocks and fields. Pure text from words, whatever they are:
-//! what cannot be read is said to be so. Field names are those of storage/ndb/include/kernel/signaldata/.
+//! Signals in words, for a person: NDB's names of signals, blocks and fields. Pure text from words, whatever
+//! they are: what cannot be read is said to be so. Field names are those of
+//! storage/ndb/include/kernel/signaldata/.
 
 use std::fmt::{self, Write};
 
@@ -18,8 +19,8 @@ pub enum Direction {
 /// Words of a section, or of data without names, that are shown; the rest is counted.
 const SHOWN: usize = 24;
 
-/// Appends a line for each signal in `words`, which hold messages to or from `node`. Carriers are unpacked. Whatever
-/// the words are, this ends, and says what it could not read.
+/// Appends a line for each signal in `words`, which hold messages to or from `node`. Carriers are unpacked.
+/// Whatever the words are, this ends, and says what it could not read.
 pub fn describe(out: &mut String, direction: Direction, node: NodeId, words: &[u32]) {
     // Writing to a string cannot fail.
     let _ = messages(out, direction, node, words);
