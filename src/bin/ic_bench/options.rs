@@ -16,7 +16,7 @@ const ROWS_ONCE: u32 = 1_000_000;
 ///
 /// The table (unsigned key, one unsigned column) is created if it is missing, and filled. Each thread has a
 /// connection of its own and keeps --depth batches of --batch operations in flight: a batch is sent at once, and
-/// its successor is defined when all of it is complete. Every value read is checked.
+/// the next one as soon as so many are complete. Every value read is checked.
 ///
 /// Without --connectstring and NDB_CONNECTSTRING the load is put on embedded data nodes, in a process of their
 /// own, so that their processor time is not counted as the client's.
@@ -87,8 +87,8 @@ pub struct Common {
     /// [default: lent; with --rate dedicated, for a lent poll ends on whole milliseconds]
     #[arg(long, value_enum)]
     pub receive: Option<Receive>,
-    /// Completions that a poll waits for, at most what is in flight [default: what the batch nearest to its end
-    /// lacks; with --rate 1]
+    /// Completions that a poll waits for, at most what is in flight [default: what makes room for a batch; with
+    /// --rate 1]
     #[arg(long, value_name = "N")]
     pub poll_min: Option<u32>,
     /// How long a send without --force may be held for company, in microseconds
@@ -114,14 +114,14 @@ pub struct Load {
     /// User threads, each with a connection of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
-    /// Operations of a batch: they are sent at once, and their successors are defined when all are complete
+    /// Operations of a batch: they are sent at once, as soon as there is room for them
     #[arg(long, value_name = "N", value_parser = in_flight)]
     pub batch: Option<u32>,
     /// Batches in flight per thread
     #[arg(long, value_name = "N", value_parser = in_flight)]
     pub depth: Option<u32>,
-    /// Operations in flight per thread: batch times depth [default: 200, in two batches; with --rate each
-    /// transaction is a batch]
+    /// Operations in flight per thread: batch times depth [default: 200, in one batch; with --rate, and of reads
+    /// after writes, each transaction is a batch]
     #[arg(long, value_name = "N", value_parser = in_flight)]
     pub in_flight: Option<u32>,
     /// One transaction at a time per thread
@@ -333,18 +333,19 @@ impl Load {
                 (batch, depth)
             }
             (Some(_), Some(_), Some(_)) => return Err("--in-flight is not --batch times --depth".into()),
-            (Some(batch), None, None) => (batch, 2),
+            (Some(batch), None, None) => (batch, 1),
             (Some(batch), None, Some(all)) => (batch, whole(all, batch, "--batch")?),
             (None, Some(depth), None) => ((IN_FLIGHT / 2).next_multiple_of(size), depth),
             (None, Some(depth), Some(all)) => (whole(all, depth, "--depth")?, depth),
             (None, None, all) => {
-                let all = all.unwrap_or(IN_FLIGHT.next_multiple_of(2 * size));
-                // Two batches, so that one is on its way while the other is worked on; who has few in flight, or
-                // starts by the clock, starts each as soon as it can.
-                let (few, halves) = (all / size < 8, all.is_multiple_of(2 * size));
-                match self.common.rate.is_none() && !few && halves {
-                    true => (all / 2, 2),
-                    false => (size, whole(all, size, self.common.size_option())?),
+                let all = all.unwrap_or(IN_FLIGHT.next_multiple_of(size));
+                // One batch has the fewest rounds for its operations. Who has few in flight, or starts by the clock,
+                // starts each as soon as it can; so does who mixes: the quick ones would wait for the slow ones.
+                let few = all / size < 8;
+                let mixes = self.common.operation == Operation::MultiReadAfterWrites;
+                match few || mixes || self.common.rate.is_some() {
+                    true => (size, whole(all, size, self.common.size_option())?),
+                    false => (all, 1),
                 }
             }
         })
@@ -407,7 +408,7 @@ mod tests {
     fn defaults() {
         let load = parse("").unwrap();
         assert_eq!((load.common.operation, load.common.keys), (Operation::Read, Keys::Uniform));
-        assert_eq!((load.threads, load.shape(), load.common.rows()), (1, Ok((100, 2)), 100_000));
+        assert_eq!((load.threads, load.shape(), load.common.rows()), (1, Ok((200, 1)), 100_000));
         assert_eq!(
             (load.common.warmup, load.common.seconds),
             (Duration::from_secs(1), Duration::from_secs(5))
@@ -422,18 +423,21 @@ mod tests {
     fn the_shape_of_what_is_in_flight() {
         let shape = |line: &str| parse(line).unwrap().shape();
         for (line, batch, depth) in [
-            ("", 100, 2),
-            ("--in-flight 400", 200, 2),
+            ("", 200, 1),
+            ("--in-flight 400", 400, 1),
             ("--in-flight 4", 1, 4),
-            ("--in-flight 201", 1, 201),
-            ("--batch 300", 300, 2),
+            ("--in-flight 201", 201, 1),
+            ("--batch 300", 300, 1),
             ("--depth 4", 100, 4),
             ("--batch 50 --depth 3", 50, 3),
             ("--batch 50 --in-flight 200", 50, 4),
             ("--depth 1 --in-flight 200", 200, 1),
             ("--batch 5 --depth 4 --in-flight 20", 5, 4),
-            ("--transaction-size 30", 120, 2),
+            ("--transaction-size 30", 30, 7),
+            ("--transaction-size 20", 200, 1),
             ("--transaction-size 30 --in-flight 60", 30, 2),
+            ("--operation multi-read --in-flight 192", 192, 1),
+            ("--operation multi-read-after-writes --in-flight 192", 16, 12),
             ("--sync", 1, 1),
             ("--sync --transaction-size 7", 7, 1),
             ("--rate 1000", 1, 200),

@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(number("ops_per_write"), 10.0);
         assert_eq!(number("wakeups_per_op"), 0.0025);
         assert_eq!(number("allocations_per_op"), 0.5);
-        assert_eq!((number("threads"), number("batch"), number("depth")), (2.0, 100.0, 2.0));
+        assert_eq!((number("threads"), number("batch"), number("depth")), (2.0, 200.0, 1.0));
         assert!((number("p50_us") - 200.0).abs() < 1.0, "{json}");
         assert_eq!(json["voluntary_switches"], 9);
     }
