@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use clap::Parser;
 use iclaustron::embedded::{EmbeddedCluster, Options};
+use iclaustron::tools::command_line;
 
 /// Runs embedded NDB data nodes, in memory and not durable, until it is interrupted. Prints their
 /// connectstring when clients can connect.
 #[derive(Parser)]
-#[command(version)]
+#[command(name = env!("CARGO_BIN_NAME"), version)]
 struct Arguments {
     /// Data nodes
     #[arg(long, default_value_t = 2)]
@@ -32,7 +33,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments: Arguments = command_line::parse();
     let options = Options {
         nodes: arguments.nodes,
         replicas: arguments.replicas,

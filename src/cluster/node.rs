@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crate::link::sender::Sender;
 use crate::wire::NodeId;
+use crate::wire::registration::Version;
 use crate::wire::signal::FrameError;
 
 /// A data node of the configuration.
@@ -22,6 +23,8 @@ pub struct Node {
     state: AtomicU32,
     /// The last generation of the link that was opened; 0 before the first.
     latest: AtomicU32,
+    /// The version that it registered with last; 0 before the first.
+    version: AtomicU32,
     /// What a link brought that cannot be read, for the manager to tell: the error's place in [`FAULTS`] plus one.
     fault: AtomicU8,
 }
@@ -32,8 +35,8 @@ const FAULTS: [FrameError; 4] =
 impl Node {
     /// A node without a connection.
     pub fn new(id: NodeId, host: String) -> Self {
-        let (state, latest, fault) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU8::new(0));
-        Node { id, host, sender: Sender::new(id), state, latest, fault }
+        let [state, latest, version] = [0, 0, 0].map(AtomicU32::new);
+        Node { id, host, sender: Sender::new(id), state, latest, version, fault: AtomicU8::new(0) }
     }
 
     /// The generation of the link to which new work may go, if there is one.
@@ -56,6 +59,16 @@ impl Node {
     /// Whether a connection is open, usable or not.
     pub fn connected(&self) -> bool {
         self.state.load(Ordering::Acquire) != 0
+    }
+
+    /// Its version, as it said when it confirmed this client last; none before the first time.
+    pub fn version(&self) -> Option<Version> {
+        Some(Version(self.version.load(Ordering::Relaxed))).filter(|version| version.0 != 0)
+    }
+
+    /// By the manager: what it has confirmed with.
+    pub(super) fn set_version(&self, version: Version) {
+        self.version.store(version.0, Ordering::Relaxed);
     }
 
     /// By the manager: `generation` is open, and not usable yet.
