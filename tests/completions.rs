@@ -51,7 +51,7 @@ fn bash_completes_words() {
         script.extend_from_slice(complete.as_bytes());
         let said = shell("bash", &["-eu"], &script).expect("bash");
         let text = String::from_utf8_lossy(&said.stdout);
-        assert!(text.contains(&format!("complete -F _{name}")), "{said:?}");
+        assert!(text.contains(&format!(" -F _{name} {name}\n")), "{said:?}");
         assert!(text.contains(&format!("got {whole}\n")), "{said:?}");
     }
 }

@@ -72,7 +72,7 @@ fn columns() -> Vec<(NewColumn, Option<&'static [u8]>)> {
         (key(NewColumn { length: 20, charset: 47, ..column("who", Varchar) }), Some(b"\x08Ada L.\\'")),
         (column("big", Bigunsigned), Some(&[0xff; 8])),
         (column("ratio", Double), Some(&[0, 0, 0, 0, 0, 0, 0xe0, 0x3f])),
-        (NewColumn { precision: 6, scale: 2, ..column("price", Decimal) }, Some(&[0x7f, 0xfb, 0x2d, 0xcd])),
+        (NewColumn { precision: 6, scale: 2, ..column("price", Decimal) }, Some(&[0x7b, 0x2d, 0xcd])),
         (column("born", Date), Some(&[0x5d, 0xd0, 0x0f])),
         (NewColumn { precision: 2, ..column("lap", Time2) }, Some(&[0x80, 0xc8, 0xb8, 0x4e])),
         (column("seen", Timestamp2), Some(&[0x65, 0xe0, 0x1b, 0x0f])),
@@ -302,7 +302,7 @@ fn commands_on_a_real_cluster() {
 #[test]
 fn a_node_is_down() {
     let nodes = EmbeddedCluster::start(embedded::Options::default()).expect("embedded nodes");
-    nodes.kill(2);
+    nodes.kill(2).expect("an end of node 2");
     let said = good(&nodes.connectstring(), &["state"]);
     assert!(said.contains("1 of 2 usable") && said.contains("\tnot connected\t-\t"), "{said}");
 }
