@@ -21,7 +21,7 @@ use iclaustron::tools::command_line;
 ///
 /// The exit status is 1 if a command failed, 2 if the command line is at fault.
 #[derive(Debug, Parser)]
-#[command(name = env!("CARGO_BIN_NAME"), version, about)]
+#[command(name = env!("CARGO_BIN_NAME"), version)]
 struct Options {
     /// Where the management server is, as host:port [default: $NDB_CONNECTSTRING]
     #[arg(long, value_name = "STRING")]

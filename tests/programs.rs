@@ -1,4 +1,5 @@
-//! What the programs print for shells: read by each shell that is there, and by bash also used.
+//! What the command lines of the programs have in common: help, version, exit status, and what they print for shells to
+//! complete them, which is read by each shell that is there, and by bash also used.
 #![cfg(all(feature = "tools", feature = "embedded"))]
 
 use std::io::Write;
@@ -56,13 +57,39 @@ fn bash_completes_words() {
     }
 }
 
+fn run(program: &str, line: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(program).args(line).output().expect("a program of this package");
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    (output.status.code(), out, err)
+}
+
+#[test]
+fn help_and_version() {
+    for (name, program, ..) in PROGRAMS {
+        let version = format!("{name} {}\n", env!("CARGO_PKG_VERSION"));
+        assert_eq!(run(program, &["--version"]), (Some(0), version, String::new()));
+        for help in ["-h", "--help"] {
+            let (code, out, err) = run(program, &[help]);
+            assert_eq!((code, err.as_str()), (Some(0), ""), "{name} {help}");
+            assert!(
+                out.contains(&format!("Usage: {name} ")) && out.contains("--completions <SHELL>"),
+                "{out}"
+            );
+            assert!(!out.contains(env!("CARGO_PKG_DESCRIPTION")) && !out.contains('\x1b'), "{out}");
+        }
+    }
+}
+
 #[test]
 fn command_lines_at_fault() {
-    for (_, program, ..) in PROGRAMS {
-        for line in [&["--completions"][..], &["--completions", "csh"], &["--completions", "bash", "x"]] {
-            let output = Command::new(program).args(line).output().expect("a program of this package");
-            assert_eq!(output.status.code(), Some(2), "{line:?}: {output:?}");
-            assert!(output.stdout.is_empty(), "{line:?}: {output:?}");
-        }
+    let wrong =
+        [&["--frob"][..], &["--completions"], &["--completions", "csh"], &["--completions", "bash", "x"]];
+    let node = env!("CARGO_BIN_EXE_ic_node");
+    let of_node = [["--nodes", "0"], ["--nodes", "49"], ["--replicas", "3"], ["--port", "x"]];
+    let all = PROGRAMS.iter().flat_map(|(_, program, ..)| wrong.map(|line| (*program, line)));
+    for (program, line) in all.chain(of_node.iter().map(|line| (node, &line[..]))) {
+        let (code, out, err) = run(program, line);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{line:?}: {err}");
+        assert!(err.starts_with("error: ") && !err.contains('\x1b'), "{line:?}: {err}");
     }
 }
