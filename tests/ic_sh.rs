@@ -79,7 +79,7 @@ fn columns() -> Vec<(NewColumn, Option<&'static [u8]>)> {
         (NewColumn { length: 4, ..column("data", Varbinary) }, Some(&[3, 0, 0xab, 0xff])),
         (NewColumn { length: 5, ..column("flags", Bit) }, Some(&[0b10010, 0, 0, 0])),
         (NewColumn { length: 6, charset: 47, ..column("code", Char) }, Some(b"x\x1b    ")),
-        (column("nothing", Unsigned), None),
+        (NewColumn { default: Some(vec![7, 0, 0, 0]), ..column("nothing", Unsigned) }, None),
     ]
 }
 
@@ -187,6 +187,7 @@ fn describe(at: &str, fixture: &Fixture) {
         "column\twho\tVarchar(20)\tNOT NULL\t47\tprimary key, distribution key",
         "column\tprice\tDecimal(6,2)\tNULL\t-",
         "column\tlap\tTime2(2)\tNULL\t-",
+        "column\tnothing\tUnsigned\tNULL\t-\tdefault 7",
         "replicas\t2",
     ] {
         assert!(said.lines().any(|other| other == line), "{line} in\n{said}");

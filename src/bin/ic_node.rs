@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     }
     loop {
         std::thread::sleep(Duration::from_secs(1));
-        cluster.log().iter().for_each(|line| say(line));
+        cluster.log().iter().for_each(say);
     }
 }
 

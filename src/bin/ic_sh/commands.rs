@@ -319,10 +319,12 @@ fn describe(page: &mut Page, table: &Table) {
                 (column.on_disk, "on disk"),
                 (column.dynamic, "dynamic"),
             ];
-            let marks = marks.iter().filter(|(holds, _)| *holds).map(|(_, mark)| *mark);
+            let marks = marks.iter().filter(|(holds, _)| *holds).map(|(_, mark)| (*mark).to_owned());
+            let default =
+                column.default.as_ref().map(|bytes| format!("default {}", value::show(column, bytes)));
             let null = if column.nullable { "NULL" } else { "NOT NULL" };
             let charset = if column.charset == 0 { "-".into() } else { column.charset.to_string() };
-            let marks = marks.collect::<Vec<_>>().join(", ");
+            let marks = marks.chain(default).collect::<Vec<_>>().join(", ");
             vec![text(&column.name), value::type_name(column), null.into(), charset, marks]
         })
         .collect();

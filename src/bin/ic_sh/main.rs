@@ -68,7 +68,7 @@ fn print(text: &str) {
 
 /// Says what went wrong.
 fn say(text: &str) {
-    eprintln!("ic_sh: {text}");
+    let _ = writeln!(std::io::stderr(), "ic_sh: {text}");
 }
 
 #[cfg(test)]

@@ -28,13 +28,13 @@ enum Verb {
 pub fn run(session: &mut Session) -> bool {
     let at_prompt = io::stdin().is_terminal() && io::stdout().is_terminal();
     if at_prompt {
-        eprintln!("client node {}; help shows the commands, quit ends", session.own_node());
+        print(&format!("client node {}; help shows the commands, quit ends\n", session.own_node()));
     }
     let mut good = true;
     for number in 1.. {
         if at_prompt {
-            let mut out = io::stdout();
-            let _ = write!(out, "ic_sh> ").and_then(|()| out.flush());
+            print("ic_sh> ");
+            let _ = io::stdout().flush();
         }
         let mut line = String::new();
         match io::stdin().lock().read_line(&mut line) {
@@ -56,7 +56,7 @@ pub fn run(session: &mut Session) -> bool {
         }
     }
     if at_prompt {
-        println!();
+        print("\n");
     }
     good || at_prompt
 }

@@ -134,7 +134,8 @@ pub fn parse(column: &Column, text: &str) -> Result<Vec<u8>, String> {
             let (negative, [hour, minute, second], micros) =
                 time(text, 838, column.precision).ok_or_else(|| wrong(expected))?;
             let bits = 8 * fraction_bytes(column);
-            let packed = (hour << 12 | minute << 6 | second) << bits | micros / fraction_unit(column);
+            let whole = hour << 12 | minute << 6 | second;
+            let packed = (whole << bits) + micros / fraction_unit(column);
             let zero = 0x80_0000 << bits;
             Ok(big_bytes(if negative { zero - packed } else { zero + packed }, size))
         }
