@@ -25,6 +25,8 @@ pub struct Node {
     latest: AtomicU32,
     /// The version that it registered with last; 0 before the first.
     version: AtomicU32,
+    /// The node group that it registered with last, plus one; 0 for none.
+    group: AtomicU32,
     /// What a link brought that cannot be read, for the manager to tell: the error's place in [`FAULTS`] plus one.
     fault: AtomicU8,
 }
@@ -35,8 +37,8 @@ const FAULTS: [FrameError; 4] =
 impl Node {
     /// A node without a connection.
     pub fn new(id: NodeId, host: String) -> Self {
-        let [state, latest, version] = [0, 0, 0].map(AtomicU32::new);
-        Node { id, host, sender: Sender::new(id), state, latest, version, fault: AtomicU8::new(0) }
+        let [state, latest, version, group] = [0; 4].map(AtomicU32::new);
+        Node { id, host, sender: Sender::new(id), state, latest, version, group, fault: AtomicU8::new(0) }
     }
 
     /// The generation of the link to which new work may go, if there is one.
@@ -66,9 +68,15 @@ impl Node {
         Some(Version(self.version.load(Ordering::Relaxed))).filter(|version| version.0 != 0)
     }
 
+    /// Its node group, as it said then, if it is in one.
+    pub fn group(&self) -> Option<u32> {
+        self.group.load(Ordering::Relaxed).checked_sub(1)
+    }
+
     /// By the manager: what it has confirmed with.
-    pub(super) fn set_version(&self, version: Version) {
+    pub(super) fn confirmed(&self, version: Version, group: Option<u32>) {
         self.version.store(version.0, Ordering::Relaxed);
+        self.group.store(group.map_or(0, |group| group.saturating_add(1)), Ordering::Relaxed);
     }
 
     /// By the manager: `generation` is open, and not usable yet.

@@ -91,7 +91,7 @@ impl Session {
             Command::Describe { table } => describe(&mut page, &self.open(table)?.table),
             Command::Get(key) => self.get(&mut page, key)?,
             Command::Owner(key) => self.owner(&mut page, key)?,
-            Command::State => self.state(&mut page)?,
+            Command::State => self.state(&mut page),
         }
         Ok(page.finish())
     }
@@ -157,8 +157,7 @@ impl Session {
         Ok(())
     }
 
-    fn state(&mut self, page: &mut Page) -> Result<(), Error> {
-        let groups = self.node_groups()?;
+    fn state(&self, page: &mut Page) {
         let (usable, _, all) = self.cluster.counts();
         page.facts(&[
             ("client node", self.own_node().to_string()),
@@ -171,42 +170,17 @@ impl Session {
                     (false, true) => "connected",
                     (false, false) => "not connected",
                 };
-                let group = groups.iter().position(|group| group.contains(&node.id));
                 vec![
                     node.id.to_string(),
                     node.host.clone(),
                     state.to_owned(),
                     node.version().map_or("-".into(), |version| version.to_string()),
-                    group.map_or("-".into(), |at| numbers(&groups[at])),
+                    node.group().map_or("-".into(), |group| group.to_string()),
                     self.cluster.news(at),
                 ]
             })
             .collect();
         page.sheet("node", &["node", "host", "state", "version", "node group", "news"], &rows);
-        Ok(())
-    }
-
-    /// The nodes that share fragments, as far as tables tell.
-    fn node_groups(&mut self) -> Result<Vec<Vec<NodeId>>, Error> {
-        let mut groups: Vec<Vec<NodeId>> = Vec::new();
-        for name in self.dictionary.list(None)? {
-            if groups.iter().map(Vec::len).sum::<usize>() >= self.cluster.nodes.len() {
-                break;
-            }
-            // One that was dropped meanwhile tells nothing.
-            let Ok((table, _)) = self.dictionary.open(&text(&name.database), &text(&name.name)) else {
-                continue;
-            };
-            for nodes in &table.fragments {
-                let mut nodes = nodes.clone();
-                nodes.sort_unstable();
-                if !groups.contains(&nodes) {
-                    groups.push(nodes);
-                }
-            }
-        }
-        groups.sort_unstable();
-        Ok(groups)
     }
 
     fn open(&mut self, name: &str) -> Result<Open, Error> {
