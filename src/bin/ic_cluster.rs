@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use iclaustron::tools::command_line;
 use iclaustron::tools::ndb_cluster::{Error, NdbCluster, Options};
 
 /// Starts and steers a real NDB cluster on the loopback; IC_NDB_HOME names the directory whose bin holds its
 /// programs.
 #[derive(Parser)]
-#[command(version)]
+#[command(name = env!("CARGO_BIN_NAME"), version)]
 struct Arguments {
     #[command(subcommand)]
     command: Verb,
@@ -75,7 +76,8 @@ struct Table {
 }
 
 fn main() -> ExitCode {
-    match run(Arguments::parse().command) {
+    let arguments: Arguments = command_line::parse();
+    match run(arguments.command) {
         Ok(text) if text.is_empty() => ExitCode::SUCCESS,
         // A reader that has read enough is no failure.
         Ok(text) => {

@@ -15,6 +15,8 @@ pub mod connection;
 pub mod embedded;
 pub mod errors;
 pub mod explain;
+#[cfg(feature = "forced-panics")]
+mod forced;
 pub mod global;
 pub mod handle;
 pub mod log;
@@ -38,8 +40,8 @@ pub(crate) fn guard(body: impl FnOnce() -> Result<(), i32>) -> i32 {
 /// Runs the body of an export that does not return a code; `failed` makes its answer of one.
 pub(crate) fn guard_with<R>(failed: impl FnOnce(i32) -> R, body: impl FnOnce() -> R) -> R {
     let body = || {
-        #[cfg(test)]
-        tests::panic_if_asked();
+        #[cfg(feature = "forced-panics")]
+        forced::panic_if_asked();
         body()
     };
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| failed(own::INTERNAL))

@@ -348,6 +348,7 @@ impl Manager {
         *interval = Duration::from_millis((conf.heartbeat_ms / 2).clamp(50, 30_000));
         let first = !std::mem::replace(confirmed, true);
         let usable = conf.usable_for(own);
+        state.node.confirmed(conf.version, conf.node_group);
         let known = state.node.usable().is_some();
         if first || usable != known {
             state.node.set_usable(state.generation, usable);

@@ -314,6 +314,11 @@ impl Cluster {
         self.nodes.iter().map(|node| node.sender.writes()).sum()
     }
 
+    /// What happened last to a data node, given by its place among [`Cluster::nodes`], for a person.
+    pub fn news(&self, node: usize) -> String {
+        self.progress().get(node).map_or("", |progress| progress.text_or("not dialled yet")).to_owned()
+    }
+
     /// The data node `id`.
     #[inline]
     pub fn node(&self, id: NodeId) -> Option<&Arc<Node>> {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crate::link::sender::Sender;
 use crate::wire::NodeId;
+use crate::wire::registration::Version;
 use crate::wire::signal::FrameError;
 
 /// A data node of the configuration.
@@ -22,6 +23,10 @@ pub struct Node {
     state: AtomicU32,
     /// The last generation of the link that was opened; 0 before the first.
     latest: AtomicU32,
+    /// The version that it registered with last; 0 before the first.
+    version: AtomicU32,
+    /// The node group that it registered with last, plus one; 0 for none.
+    group: AtomicU32,
     /// What a link brought that cannot be read, for the manager to tell: the error's place in [`FAULTS`] plus
     /// one.
     fault: AtomicU8,
@@ -33,8 +38,8 @@ const FAULTS: [FrameError; 4] =
 impl Node {
     /// A node without a connection.
     pub fn new(id: NodeId, host: String) -> Self {
-        let (state, latest, fault) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU8::new(0));
-        Node { id, host, sender: Sender::new(id), state, latest, fault }
+        let [state, latest, version, group] = [0; 4].map(AtomicU32::new);
+        Node { id, host, sender: Sender::new(id), state, latest, version, group, fault: AtomicU8::new(0) }
     }
 
     /// The generation of the link to which new work may go, if there is one.
@@ -57,6 +62,22 @@ impl Node {
     /// Whether a connection is open, usable or not.
     pub fn connected(&self) -> bool {
         self.state.load(Ordering::Acquire) != 0
+    }
+
+    /// Its version, as it said when it confirmed this client last; none before the first time.
+    pub fn version(&self) -> Option<Version> {
+        Some(Version(self.version.load(Ordering::Relaxed))).filter(|version| version.0 != 0)
+    }
+
+    /// Its node group, as it said then, if it is in one.
+    pub fn group(&self) -> Option<u32> {
+        self.group.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// By the manager: what it has confirmed with.
+    pub(super) fn confirmed(&self, version: Version, group: Option<u32>) {
+        self.version.store(version.0, Ordering::Relaxed);
+        self.group.store(group.map_or(0, |group| group.saturating_add(1)), Ordering::Relaxed);
     }
 
     /// By the manager: `generation` is open, and not usable yet.

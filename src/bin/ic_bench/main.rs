@@ -19,8 +19,9 @@ use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use iclaustron::error::Error;
+use iclaustron::tools::command_line;
 use options::{Command, Load, Options};
 use report::Report;
 
@@ -28,7 +29,7 @@ use report::Report;
 static ALLOCATOR: allocations::Counting = allocations::Counting;
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options: Options = command_line::parse();
     let done = match &options.command {
         None => single(&options.load),
         Some(Command::Sweep(sweep)) => sweep::run(sweep),

@@ -24,7 +24,7 @@ const ROWS_ONCE: u32 = 1_000_000;
 /// The exit status is 1 if a row was missing, a value was wrong, or an operation failed for good; temporary
 /// errors are counted and retried. It is 2 if the command line is at fault.
 #[derive(Debug, Parser)]
-#[command(version, about, args_conflicts_with_subcommands = true)]
+#[command(name = env!("CARGO_BIN_NAME"), version, args_conflicts_with_subcommands = true)]
 pub struct Options {
     #[command(subcommand)]
     pub command: Option<Command>,
