@@ -29,7 +29,7 @@ pub struct Slots<T> {
 /// The next handle of a slot.
 #[inline]
 fn after(handle: u64) -> u64 {
-    let generation = ((handle >> 32) + 1 & 0x7fff_ffff).max(1);
+    let generation = (((handle >> 32) + 1) & 0x7fff_ffff).max(1);
     generation << 32 | handle as u32 as u64
 }
 
