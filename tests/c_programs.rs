@@ -319,6 +319,7 @@ on_a_cluster! {
     statistics: |nodes| run("statistics", &[nodes]);
     types: |nodes| run("types", &[nodes]);
     allocations: |nodes| run("allocations", &[nodes]);
+    memory: |nodes| run("memory", &[nodes]);
     connect_errors_of_a_server: |nodes| run("connect_errors", &[nodes]);
     fork_exit: |nodes| run("fork_exit", &[nodes]);
     hello_example: |nodes| hello(&[nodes]);
