@@ -3,8 +3,8 @@
 //!     cargo bench --bench instructions
 //!
 //! runs reads in lock step (`kit`) under callgrind, in two runs of different lengths whose difference leaves
-//! start-up and end out, and fails when a read takes 3 % more than `benches/instructions.txt` says. The data nodes
-//! are in a process that is not counted, nor is the kernel. With IC_UPDATE_INSTRUCTIONS=1 the file is written
+//! start-up and end out, and fails when a read takes 3 % more than `benches/instructions.txt` says. The peer, which
+//! answers from prepared words, is a process that is not counted, nor is the kernel. With IC_UPDATE_INSTRUCTIONS=1 the file is written
 //! instead. `instructions reads CONNECTSTRING ROUNDS IN_FLIGHT` is the counted program alone, for callgrind_annotate
 //! and perf; with `--model` the count is taken for several numbers in flight, which shows what a read costs and what
 //! a round does.
@@ -25,6 +25,7 @@ const TIMES: u32 = 3;
 const SLACK: f64 = 0.03;
 
 fn main() -> ExitCode {
+    kit::be_the_peer_if_asked();
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => compare(),

@@ -4,8 +4,9 @@
 //!     cargo bench --bench parts
 //!
 //! Each part is repeated and the least time is printed: what disturbs the machine only adds. Defining and completing
-//! are against embedded data nodes in a process of their own, in lock step; completing holds no waiting, for all replies
-//! have arrived when it begins.
+//! are against a peer in a process of its own that answers from prepared words (`kit/null_peer.rs`), in lock step;
+//! completing holds no waiting, for all replies have arrived when it begins. The whole client is rounds of define,
+//! send, wait and complete, one after the other, the peer's part included.
 
 #![allow(missing_docs, reason = "a program")]
 
@@ -33,9 +34,12 @@ const TIMES: u32 = 2000;
 const ARRIVAL: Duration = Duration::from_millis(1);
 
 fn main() {
+    kit::be_the_peer_if_asked();
     hashes();
     route();
-    define_and_complete();
+    let peer = Peer::start();
+    define_and_complete(&peer);
+    [32, 200, 400].into_iter().for_each(|in_flight| whole_client(&peer, in_flight));
 }
 
 /// The least time that `work` takes, for each of its operations.
@@ -99,8 +103,14 @@ fn route() {
     });
 }
 
-fn define_and_complete() {
-    let peer = Peer::start();
+fn whole_client(peer: &Peer, in_flight: u32) {
+    let mut reads = Reads::new(&peer.connectstring, in_flight).unwrap_or_else(|error| panic!("{error}"));
+    least(&format!("the whole client, {in_flight} in flight"), in_flight, TIMES, || {
+        timed(|| reads.read().expect("a round of reads"))
+    });
+}
+
+fn define_and_complete(peer: &Peer) {
     let mut reads = Reads::new(&peer.connectstring, IN_FLIGHT).unwrap_or_else(|error| panic!("{error}"));
     let (mut define, mut send, mut complete) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..TIMES / 4 {

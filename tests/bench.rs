@@ -73,7 +73,7 @@ fn operations_on_embedded_nodes() {
     let (out, err) = text(&people);
     assert!(people.status.success() && out.contains("operations a second"), "{out} {err}");
     assert!(err.contains("embedded data nodes") && err.lines().count() == 1, "no progress in a pipe: {err}");
-    assert!(!out.contains('\x1b') && out.contains("2 batches of 100 in flight"), "{out}");
+    assert!(!out.contains('\x1b') && out.contains("a batch of 200 in flight"), "{out}");
 }
 
 fn operations(connectstring: Option<&str>) {

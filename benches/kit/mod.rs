@@ -1,5 +1,6 @@
-//! What the benches share: data nodes in a process of their own, and a connection that reads rows of theirs in lock
-//! step.
+//! What the benches share: a peer in a process of its own, and a connection that reads rows of it in lock step.
+
+mod null_peer;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -23,7 +24,19 @@ const ROWS: u32 = 1 << 10;
 const READ: Operation = Operation::Read(LockMode::Committed);
 const WRITE: Operation = Operation::Write(WriteKind::Write, AbortOption::AbortOnError);
 
-/// The peer: embedded data nodes, in a process of their own, so that what they do is not counted.
+/// The argument with which a bench's program is the peer.
+const PEER: &str = "null-peer";
+
+/// Has this process be the peer, if it was started for that.
+pub fn be_the_peer_if_asked() {
+    if std::env::args().nth(1).as_deref() == Some(PEER) {
+        let end = null_peer::serve();
+        eprintln!("the peer ended: {end:?}");
+        std::process::exit(1);
+    }
+}
+
+/// The peer, in a process of its own, so that what it does is not counted.
 pub struct Peer {
     process: Child,
     pub connectstring: String,
@@ -32,9 +45,9 @@ pub struct Peer {
 impl Peer {
     /// Starts it.
     pub fn start() -> Peer {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ic_node"));
-        let mut process =
-            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("ic_node starts");
+        let program = std::env::current_exe().expect("the path of this program");
+        let mut command = Command::new(program);
+        let mut process = command.arg(PEER).stdout(Stdio::piped()).spawn().expect("the peer starts");
         let mut line = String::new();
         BufReader::new(process.stdout.take().expect("its output"))
             .read_line(&mut line)

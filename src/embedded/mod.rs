@@ -23,7 +23,8 @@ mod link;
 mod management;
 mod messages;
 mod node;
-mod outgoing;
+#[doc(hidden)]
+pub mod outgoing;
 mod row;
 mod shared;
 mod storage;
