@@ -151,7 +151,7 @@ fn answer(
             node.write_all(bytemuck::cast_slice(&rest))?;
             rest.clear();
         }
-        if replies.len() > 0 {
+        if replies.waiting() > 0 {
             let mut client = to_client.lock().expect("no panic");
             let (signals, rows) = replies.close();
             for words in [rows, signals] {

@@ -608,7 +608,7 @@ impl Node {
             let Some(link) = link else { continue };
             let Some(client) = link.client() else { continue };
             let Some(out) = self.wires.client(client as u32) else { continue };
-            if out.len() == 0 && !link.waits() && link.due().is_none() {
+            if out.waiting() == 0 && !link.waits() && link.due().is_none() {
                 continue;
             }
             let was_clogged = link.clogged();

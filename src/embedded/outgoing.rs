@@ -69,7 +69,7 @@ pub struct Outgoing {
 
 impl Outgoing {
     /// Words that wait.
-    pub fn len(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.signals.words.len() + self.rows.words.len()
     }
 
