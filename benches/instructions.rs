@@ -3,11 +3,11 @@
 //!     cargo bench --bench instructions
 //!
 //! runs reads in lock step (`kit`) under callgrind, in two runs of different lengths whose difference leaves
-//! start-up and end out, and fails when a read takes 3 % more than `benches/instructions.txt` says. The peer, which
-//! answers from prepared words, is a process that is not counted, nor is the kernel. With IC_UPDATE_INSTRUCTIONS=1 the file is written
-//! instead. `instructions reads CONNECTSTRING ROUNDS IN_FLIGHT` is the counted program alone, for callgrind_annotate
-//! and perf; with `--model` the count is taken for several numbers in flight, which shows what a read costs and what
-//! a round does.
+//! start-up and end out, and fails when a read takes 3 % more than `benches/instructions.txt` says. The peer,
+//! which answers from prepared words, is a process that is not counted, nor is the kernel. With
+//! IC_UPDATE_INSTRUCTIONS=1 the file is written instead. `instructions reads CONNECTSTRING ROUNDS IN_FLIGHT`
+//! is the counted program alone, for callgrind_annotate and perf; with `--model` the count is taken for
+//! several numbers in flight, which shows what a read costs and what a round does.
 
 #![allow(missing_docs, reason = "a program")]
 

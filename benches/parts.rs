@@ -1,12 +1,13 @@
-//! What the parts of a read cost the client, in nanoseconds: the hash of its key, defining it, routing its replies,
-//! completing it.
+//! What the parts of a read cost the client, in nanoseconds: the hash of its key, defining it, routing its
+//! replies, completing it.
 //!
 //!     cargo bench --bench parts
 //!
-//! Each part is repeated and the least time is printed: what disturbs the machine only adds. Defining and completing
-//! are against a peer in a process of its own that answers from prepared words (`kit/null_peer.rs`), in lock step;
-//! completing holds no waiting, for all replies have arrived when it begins. The whole client is rounds of define,
-//! send, wait and complete, one after the other, the peer's part included.
+//! Each part is repeated and the least time is printed: what disturbs the machine only adds. Defining and
+//! completing are against a peer in a process of its own that answers from prepared words
+//! (`kit/null_peer.rs`), in lock step; completing holds no waiting, for all replies have arrived when it
+//! begins. The whole client is rounds of define, send, wait and complete, one after the other, the peer's
+//! part included.
 
 #![allow(missing_docs, reason = "a program")]
 

@@ -1,10 +1,11 @@
-//! The ABI stays what it was: `abi/iclaustron.abi` has the functions and types of the header as abidw sees them, and
-//! `abi/constants.txt` the values of its constants. `IC_UPDATE_ABI=1 cargo test --test abi` writes both anew, for a change that is
-//! meant; what differs then is in the commit for all to see. Functions may be added without that.
+//! The ABI stays what it was: `abi/iclaustron.abi` has the functions and types of the header as abidw sees
+//! them, and `abi/constants.txt` the values of its constants. `IC_UPDATE_ABI=1 cargo test --test abi` writes
+//! both anew, for a change that is meant; what differs then is in the commit for all to see. Functions may be
+//! added without that.
 //!
-//! abidw reads a library of C that is made of the header, each function without a body of use: the real one is Rust, whose
-//! debug information has Rust's types. tests/c/layout.c and src/capi/args.rs see to it that both have the same layout, and
-//! tests/c_programs.rs that both have the same functions.
+//! abidw reads a library of C that is made of the header, each function without a body of use: the real one
+//! is Rust, whose debug information has Rust's types. tests/c/layout.c and src/capi/args.rs see to it that
+//! both have the same layout, and tests/c_programs.rs that both have the same functions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -122,7 +123,8 @@ fn functions_and_types_stay() {
     }
 }
 
-/// That the comparison sees what must not happen: a parameter of another type, a field of another size, a function gone.
+/// That the comparison sees what must not happen: a parameter of another type, a field of another size, a
+/// function gone.
 #[test]
 #[cfg_attr(not(has_abidiff), ignore = "needs abidiff: install abigail-tools")]
 fn changes_are_seen() {

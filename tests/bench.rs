@@ -1,5 +1,5 @@
-//! ic_bench on embedded nodes of its own, and on a real cluster: with IC_TEST_CONNECTSTRING set, on that one, else on one
-//! that is started here.
+//! ic_bench on embedded nodes of its own, and on a real cluster: with IC_TEST_CONNECTSTRING set, on that one,
+//! else on one that is started here.
 #![cfg(all(feature = "tools", feature = "embedded"))]
 
 use std::os::unix::fs::PermissionsExt;

@@ -1,8 +1,8 @@
 //! The C side: the programs in tests/c and examples/c are compiled against the header and the shared library
 //! that cargo has built, and run; what the library exports is what the header declares.
 //!
-//! Programs that need a cluster run on embedded nodes of their own, and once more on real ones if there is `IC_NDB_HOME`.
-//! `IC_TEST_CONNECTSTRING` names a real cluster that runs already; else one is started.
+//! Programs that need a cluster run on embedded nodes of their own, and once more on real ones if there is
+//! `IC_NDB_HOME`. `IC_TEST_CONNECTSTRING` names a real cluster that runs already; else one is started.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -86,7 +86,8 @@ fn run_with(library: &Path, source: &str, standard: &str, flags: &[&str], args: 
     must(Command::new(program).args(args).env_remove("NDB_CONNECTSTRING"))
 }
 
-/// Compiles a program that loads the library itself, and runs it with the library's path before the other arguments.
+/// Compiles a program that loads the library itself, and runs it with the library's path before the other
+/// arguments.
 fn run_loading(source: &str, args: &[&str]) {
     let dir = tempfile::tempdir().expect("a directory for the program");
     let program = dir.path().join("program");
@@ -161,8 +162,8 @@ fn every_export() {
     assert_eq!(exported(&panicking), exports);
 }
 
-/// A library whose exports panic when they are told to, in a target directory of its own. Of an installed one it lacks
-/// what makes that good, so that it is built fast.
+/// A library whose exports panic when they are told to, in a target directory of its own. Of an installed one
+/// it lacks what makes that good, so that it is built fast.
 fn panicking_library() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("forced-panics");
     let mut cargo = Command::new(env!("CARGO"));

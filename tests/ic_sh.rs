@@ -1,5 +1,5 @@
-//! ic_sh on embedded nodes, and on a real cluster: with IC_TEST_CONNECTSTRING set on that one, else on one that is started
-//! here.
+//! ic_sh on embedded nodes, and on a real cluster: with IC_TEST_CONNECTSTRING set on that one, else on one
+//! that is started here.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -63,7 +63,8 @@ fn column(name: &str, kind: ColumnType) -> NewColumn {
     NewColumn { nullable: true, ..NewColumn::new(name, kind) }
 }
 
-/// A column of every kind that people write in a way of its own, and its value as a row holds it; none for NULL.
+/// A column of every kind that people write in a way of its own, and its value as a row holds it; none for
+/// NULL.
 fn columns() -> Vec<(NewColumn, Option<&'static [u8]>)> {
     use ColumnType::*;
     let key = |column: NewColumn| NewColumn { primary_key: true, nullable: false, ..column };

@@ -1,5 +1,6 @@
-//! The library as it is installed: `cargo cinstall` into a directory of the test's own, then programs elsewhere that know
-//! nothing but pkg-config or CMake, in an empty environment, linked dynamically and statically, run on embedded nodes.
+//! The library as it is installed: `cargo cinstall` into a directory of the test's own, then programs
+//! elsewhere that know nothing but pkg-config or CMake, in an empty environment, linked dynamically and
+//! statically, run on embedded nodes.
 //!
 //! These tests need cargo-c, pkg-config and CMake, so they are ignored unless asked for, as .ci/run does.
 

@@ -48,8 +48,8 @@ impl Load {
         Load { cluster, connection, queries }
     }
 
-    /// Writes with so many of the queries at once, each in a transaction of its own: their errors. Without `commit`
-    /// the transactions stay open until all have completed.
+    /// Writes with so many of the queries at once, each in a transaction of its own: their errors. Without
+    /// `commit` the transactions stay open until all have completed.
     fn write(&mut self, count: usize, commit: bool) -> Vec<i32> {
         let mut open = Vec::new();
         let mut errors = vec![0; count];

@@ -1,6 +1,6 @@
-//! A data node that hangs with its connections open: what went there ends at its deadline, the rest goes on, and when
-//! the node goes on the same connection uses it again. On embedded nodes that send nothing for a while, and on real
-//! processes that are halted.
+//! A data node that hangs with its connections open: what went there ends at its deadline, the rest goes on,
+//! and when the node goes on the same connection uses it again. On embedded nodes that send nothing for a
+//! while, and on real processes that are halted.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,7 +62,8 @@ impl Nodes for NdbCluster {
     }
 }
 
-/// A connection with slots, each one query; of each slot how often its operation was accepted and has completed.
+/// A connection with slots, each one query; of each slot how often its operation was accepted and has
+/// completed.
 struct Load {
     cluster: Arc<Cluster>,
     connection: Connection<usize>,

@@ -1,5 +1,5 @@
-//! What the command lines of the programs have in common: help, version, exit status, and what they print for shells to
-//! complete them, which is read by each shell that is there, and by bash also used.
+//! What the command lines of the programs have in common: help, version, exit status, and what they print for
+//! shells to complete them, which is read by each shell that is there, and by bash also used.
 #![cfg(all(feature = "tools", feature = "embedded"))]
 
 use std::io::Write;

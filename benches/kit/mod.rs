@@ -16,8 +16,8 @@ use iclaustron::error::Error;
 use iclaustron::wire::column::ColumnType;
 use iclaustron::wire::transaction::{AbortOption, LockMode, WriteKind};
 
-/// Operations in flight, usually. Few, so that a round under valgrind takes less time than a client may leave its sockets unread
-/// before the library's receive thread takes over.
+/// Operations in flight, usually. Few, so that a round under valgrind takes less time than a client may leave
+/// its sockets unread before the library's receive thread takes over.
 pub const IN_FLIGHT: u32 = 32;
 /// Rows of the table.
 const ROWS: u32 = 1 << 10;

@@ -1,9 +1,9 @@
-//! A peer that does next to nothing: committed reads are answered from prepared words, in which only what tells one
-//! read from another is put in place. All else (joining, the dictionary, writes, coordinator records) goes on to
-//! embedded data nodes behind it, and their replies come back.
+//! A peer that does next to nothing: committed reads are answered from prepared words, in which only what
+//! tells one read from another is put in place. All else (joining, the dictionary, writes, coordinator
+//! records) goes on to embedded data nodes behind it, and their replies come back.
 //!
-//! It stands between: clients ask its management port, whose answers it passes on, but for the data nodes' ports,
-//! instead of which they get ports of its own.
+//! It stands between: clients ask its management port, whose answers it passes on, but for the data nodes'
+//! ports, instead of which they get ports of its own.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};

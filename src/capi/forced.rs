@@ -8,7 +8,8 @@ thread_local! {
     static PANICS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether every call on this thread panics behind its guard from now on. How many have, so far. Not in the header.
+/// Whether every call on this thread panics behind its guard from now on. How many have, so far. Not in the
+/// header.
 #[unsafe(no_mangle)]
 pub extern "C" fn ic_forced_panics(forced: bool) -> u32 {
     FORCED.set(forced);

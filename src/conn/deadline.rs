@@ -1,12 +1,12 @@
 //! Deadlines: what ends when no reply comes, and the coordinator records that outlive their transactions.
 //!
-//! What a transaction has out gets its deadline when it is packed, from a clock that is read once per send and once
-//! per poll; a send that comes much later starts the time anew. The connection knows a time before which nothing is
-//! due, so that looking at all transactions is needed only when that time has come.
+//! What a transaction has out gets its deadline when it is packed, from a clock that is read once per send
+//! and once per poll; a send that comes much later starts the time anew. The connection knows a time before
+//! which nothing is due, so that looking at all transactions is needed only when that time has come.
 //!
-//! At its deadline a transaction without a sent commit is rolled back and ends with [`own::DEADLINE`]; one with
-//! writes whose commit was sent ends with [`ndb::UNKNOWN_RESULT`]. Its record is set aside until the node's final
-//! reply, then used again.
+//! At its deadline a transaction without a sent commit is rolled back and ends with [`own::DEADLINE`]; one
+//! with writes whose commit was sent ends with [`ndb::UNKNOWN_RESULT`]. Its record is set aside until the
+//! node's final reply, then used again.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::cluster::Left;
 use crate::error::{ndb, own};
 use crate::wire::transaction::{Ending, TransId};
 
-/// Between packing and sending, nanoseconds: a send that comes later starts the deadlines of what it sends anew, and
-/// deadlines are so much later than asked for that none is early.
+/// Between packing and sending, nanoseconds: a send that comes later starts the deadlines of what it sends
+/// anew, and deadlines are so much later than asked for that none is early.
 const SLACK: u64 = 10_000_000;
 
 impl<T: Copy> Connection<T> {
-    /// How long what is sent from now on may go without a reply; the cluster's default when absent. Transactions
-    /// that are started already keep their limits.
+    /// How long what is sent from now on may go without a reply; the cluster's default when absent.
+    /// Transactions that are started already keep their limits.
     pub fn set_deadline(&mut self, limit: Option<Duration>) {
         self.limit = nanos(limit.unwrap_or(self.cluster.deadline));
     }
@@ -165,8 +165,8 @@ impl<T: Copy> Connection<T> {
         }
     }
 
-    /// A reply that names a record and no transaction of the caller. The final one of a record that was set aside
-    /// frees it.
+    /// A reply that names a record and no transaction of the caller. The final one of a record that was set
+    /// aside frees it.
     #[cold]
     pub(super) fn late_reply(&mut self, node: usize, client: u32, transid: TransId, ending: Ending) {
         self.statistics.late_replies += 1;

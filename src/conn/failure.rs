@@ -1,15 +1,16 @@
 //! What the loss of a link does, and how transactions end whose coordinator's node is lost.
 //!
-//! A transaction that had no commit out, or no writes, ends at once: the nodes abort it. One with writes whose commit
-//! was sent waits, for the nodes that are left decide: TCKEY_FAILCONF says that it was committed, TCKEY_FAILREF that
-//! it was aborted, and when every node that was connected has reported the end of the take-over without naming it,
-//! no part of it was found, so it was not committed. If one of those nodes is lost before its report, or a node had no
-//! link to this client, the outcome cannot be known; so it is when all are lost, as when this client was expelled.
+//! A transaction that had no commit out, or no writes, ends at once: the nodes abort it. One with writes
+//! whose commit was sent waits, for the nodes that are left decide: TCKEY_FAILCONF says that it was
+//! committed, TCKEY_FAILREF that it was aborted, and when every node that was connected has reported the end
+//! of the take-over without naming it, no part of it was found, so it was not committed. If one of those
+//! nodes is lost before its report, or a node had no link to this client, the outcome cannot be known; so it
+//! is when all are lost, as when this client was expelled.
 //!
-//! All of this is read in the order in which the links brought it: which nodes are connected, which reports have come.
-//! A report may even be read before the loss of the link that it explains; so every loss waits for its reports, even
-//! if no transaction does, or one that is late would be taken for that of the next. Source: the protocol notes in
-//! doc/ndb-protocol.md; storage/ndb/src/kernel/blocks/dbtc/DbtcMain.cpp.
+//! All of this is read in the order in which the links brought it: which nodes are connected, which reports
+//! have come. A report may even be read before the loss of the link that it explains; so every loss waits for
+//! its reports, even if no transaction does, or one that is late would be taken for that of the next. Source:
+//! the protocol notes in doc/ndb-protocol.md; storage/ndb/src/kernel/blocks/dbtc/DbtcMain.cpp.
 
 use super::Connection;
 use super::query::{Confirmed, State};
@@ -32,8 +33,8 @@ pub(super) struct TakeOver {
 }
 
 impl<T: Copy> Connection<T> {
-    /// A generation of a link is lost: what its node coordinated ends, and committed reads whose row was to come
-    /// over it are lost.
+    /// A generation of a link is lost: what its node coordinated ends, and committed reads whose row was to
+    /// come over it are lost.
     #[cold]
     pub(super) fn link_lost(&mut self, node: usize, generation: u32) {
         let id = self.work[node].node.id;
@@ -64,9 +65,9 @@ impl<T: Copy> Connection<T> {
         }
     }
 
-    /// Ends a read that is confirmed and whose row was to come over a link that was lost since the read was packed:
-    /// the row would have come before the news of the loss. Of a read with a lock the confirmation does not say who
-    /// sends the row, so any loss ends it.
+    /// Ends a read that is confirmed and whose row was to come over a link that was lost since the read was
+    /// packed: the row would have come before the news of the loss. Of a read with a lock the confirmation
+    /// does not say who sends the row, so any loss ends it.
     #[cold]
     pub(super) fn may_be_lost(&mut self, q: u32) {
         let query = &mut self.queries[q];
@@ -95,8 +96,8 @@ impl<T: Copy> Connection<T> {
         self.answered(q);
     }
 
-    /// The transaction of a query is committed and the query's row does not come: its error. Only where nothing but
-    /// committed reads was committed may the caller simply do it all again.
+    /// The transaction of a query is committed and the query's row does not come: its error. Only where
+    /// nothing but committed reads was committed may the caller simply do it all again.
     pub(super) fn rows_lost(&mut self, q: u32, error: i32) {
         let query = &mut self.queries[q];
         let harmless =
@@ -104,8 +105,8 @@ impl<T: Copy> Connection<T> {
         query.error = if harmless { error } else { ndb::COMMITTED_ROWS_LOST };
     }
 
-    /// Ends what a node coordinated, but for what others must tell the outcome of, which it returns. Transactions
-    /// that wait for a record there go elsewhere.
+    /// Ends what a node coordinated, but for what others must tell the outcome of, which it returns.
+    /// Transactions that wait for a record there go elsewhere.
     fn coordinator_lost(&mut self, node: usize) -> Vec<(u32, TransId)> {
         let work = &mut self.work[node];
         let epoch = work.epoch;
@@ -158,8 +159,9 @@ impl<T: Copy> Connection<T> {
         }
     }
 
-    /// The cluster has given a node up, or the take-over of its transactions is over at the node that says so: what
-    /// that one has confirmed as read by the lost node does not come, also if it was packed after the loss was read.
+    /// The cluster has given a node up, or the take-over of its transactions is over at the node that says
+    /// so: what that one has confirmed as read by the lost node does not come, also if it was packed after
+    /// the loss was read.
     #[cold]
     pub(super) fn reader_failed(&mut self, failed: NodeId) {
         for q in 0..self.queries.bound() {
@@ -217,8 +219,8 @@ impl<T: Copy> Connection<T> {
         self.work.iter().any(|work| work.take_over.transactions.iter().any(waits))
     }
 
-    /// What the node that took over says of a transaction: `committed` or aborted. It may come before the loss of
-    /// the coordinator's link is read. False if nothing waits for it.
+    /// What the node that took over says of a transaction: `committed` or aborted. It may come before the
+    /// loss of the coordinator's link is read. False if nothing waits for it.
     pub(super) fn outcome_of_take_over(&mut self, transid: TransId, committed: bool) -> bool {
         // Nobody commits what no commit was asked for.
         let live = |phase| match committed {

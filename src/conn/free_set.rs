@@ -1,7 +1,8 @@
 //! Free numbers, of which the lowest is taken first.
 //!
-//! So what is used together lies together in memory and in the order of use, whatever the order in which it became
-//! free: with a last-in first-out list, where replies shuffle that order, 200 operations in flight cost a tenth more.
+//! So what is used together lies together in memory and in the order of use, whatever the order in which it
+//! became free: with a last-in first-out list, whose order replies shuffle, 200 operations in flight cost up
+//! to a tenth more.
 
 /// Numbers that are free.
 #[derive(Debug, Default)]

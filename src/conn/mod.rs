@@ -1,4 +1,5 @@
-//! A user thread's connection: queries and transactions, what is packed for each node, and what replies complete.
+//! A user thread's connection: queries and transactions, what is packed for each node, and what replies
+//! complete.
 //!
 //! A connection is used by one thread at a time and holds no lock but a link's and its inbox's, each once per
 //! round. Defining packs a request in the query itself. A commit seals its transaction's requests: their flags
@@ -152,7 +153,8 @@ pub struct Connection<T> {
     /// Reads that are confirmed and whose row is still to come: at least so many.
     rows_due: usize,
     next_node: usize,
-    /// A callback has asked for a send, with force or without: it follows the callbacks, one write per node for all of them.
+    /// A callback has asked for a send, with force or without: it follows the callbacks, one write per node
+    /// for all of them.
     send_asked: Option<bool>,
     poll_min: u32,
     /// Operations of which the caller can know that they have completed; a multi-key read counts when it has.
@@ -492,8 +494,8 @@ impl<T: Copy> Connection<T> {
         Ok(())
     }
 
-    /// Gives a transaction up: one that is open is rolled back, a commit that was asked for goes on. Its handle is
-    /// stale at once.
+    /// Gives a transaction up: one that is open is rolled back, a commit that was asked for goes on. Its
+    /// handle is stale at once.
     #[inline]
     pub fn close(&mut self, transaction: u64) -> Result<(), i32> {
         let at = self.transaction_at(transaction)?;
@@ -524,8 +526,8 @@ impl<T: Copy> Connection<T> {
 
     // Sending and completing.
 
-    /// Writes all that was defined, committed and rolled back: one write per data node. Without `force` a link may
-    /// hold it for company.
+    /// Writes all that was defined, committed and rolled back: one write per data node. Without `force` a
+    /// link may hold it for company.
     pub fn send(&mut self, force: bool) {
         if !self.cluster.stopping() {
             self.tick();
@@ -544,8 +546,8 @@ impl<T: Copy> Connection<T> {
         self.send_asked = Some(self.send_asked.unwrap_or(false) || force);
     }
 
-    /// From now on a poll waits until so many operations have completed, instead of one. It does not wait for more
-    /// than are in flight.
+    /// From now on a poll waits until so many operations have completed, instead of one. It does not wait for
+    /// more than are in flight.
     pub fn set_poll_min(&mut self, completions: u32) {
         self.poll_min = completions.max(1);
     }
@@ -553,10 +555,11 @@ impl<T: Copy> Connection<T> {
     /// For what a sleep that ends with `missing` more completions is worth ending.
     ///
     /// A transaction with operations in flight ends them all only after one more confirmation at least, or a
-    /// signal that always wakes. So after j confirmations at least `busy - j` operations are still in flight: no
-    /// fewer than `missing - (in_flight - busy)` confirmations bring `missing` completions, and never are more
-    /// asked for than must come for all to complete. With one operation a transaction it is one for each. The
-    /// exception is a read whose confirmation has come before its row; while there is one, rows count as well.
+    /// signal that always wakes. So after j confirmations at least `busy - j` operations are still in flight:
+    /// no fewer than `missing - (in_flight - busy)` confirmations bring `missing` completions, and never are
+    /// more asked for than must come for all to complete. With one operation a transaction it is one for
+    /// each. The exception is a read whose confirmation has come before its row; while there is one, rows
+    /// count as well.
     fn enough(&self, missing: u64) -> Enough {
         let replies = missing.saturating_sub(self.in_flight.saturating_sub(self.busy) as u64);
         Enough { replies: replies.min(u32::MAX as u64) as u32, rows: self.rows_due > 0 }
@@ -583,9 +586,9 @@ impl<T: Copy> Connection<T> {
         }
     }
 
-    /// Takes replies, waiting at most `wait` for something to complete: operations, or a commit or rollback that was
-    /// out by itself. How many signals it took. Callbacks that
-    /// are due are handed out by [`Connection::next_callback`].
+    /// Takes replies, waiting at most `wait` for something to complete: operations, or a commit or rollback
+    /// that was out by itself. How many signals it took. Callbacks that are due are handed out by
+    /// [`Connection::next_callback`].
     pub fn poll(&mut self, wait: Duration) -> Result<u32, i32> {
         let before = self.statistics.signals;
         // The end of the wait; the first look at the inbox waits not at all.
@@ -628,8 +631,8 @@ impl<T: Copy> Connection<T> {
         Ok((self.statistics.signals - before) as u32)
     }
 
-    /// Takes what is in the inbox, waiting until `until`, if that is given, for `missing` completions, and ends what is
-    /// due.
+    /// Takes what is in the inbox, waiting until `until`, if that is given, for `missing` completions, and
+    /// ends what is due.
     fn take_inbox(&mut self, until: Option<Instant>, missing: u64) {
         let mut pages = std::mem::take(&mut self.pages);
         self.port.take_enough(until, self.enough(missing), &mut pages);
@@ -639,8 +642,8 @@ impl<T: Copy> Connection<T> {
         self.check_deadlines();
     }
 
-    /// After a poll and its callbacks: a send that they asked for is done, and acknowledgements do not stay here while nothing is in flight, for then
-    /// there may be no further send.
+    /// After a poll and its callbacks: a send that they asked for is done, and acknowledgements do not stay
+    /// here while nothing is in flight, for then there may be no further send.
     pub fn end_poll(&mut self) {
         self.stamp.let_go();
         if let Some(force) = self.send_asked.take() {
@@ -668,7 +671,8 @@ impl<T: Copy> Connection<T> {
         }
     }
 
-    /// The callback has run: a query is idle unless it was defined anew, or freed; a multi-key read is given up.
+    /// The callback has run: a query is idle unless it was defined anew, or freed; a multi-key read is given
+    /// up.
     #[inline]
     pub fn callback_done(&mut self, completed: Completed) {
         match completed {
@@ -702,9 +706,9 @@ impl<T: Copy> Connection<T> {
     }
 
     /// Ends all that is in flight: transactions without a commit sent are rolled back, and final replies are
-    /// waited for until `limit` is over; then what is left ends without them. Idle coordinator records go back
-    /// to their nodes; a record still busy then stays with its node until the client leaves the cluster. Callbacks that are due are handed out as after a poll; the connection is then of no
-    /// further use.
+    /// waited for until `limit` is over; then what is left ends without them. Idle coordinator records go
+    /// back to their nodes; a record still busy then stays with its node until the client leaves the cluster.
+    /// Callbacks that are due are handed out as after a poll; the connection is then of no further use.
     pub fn finish(&mut self, limit: Duration) {
         let until = Instant::now() + limit;
         for at in 0..self.transactions.bound() {

@@ -1,11 +1,13 @@
 //! Multi-key reads: many committed reads that complete as one.
 //!
-//! The keys are split by the node that owns them, each part is one transaction at its owner whose commit rides on its
-//! last read, and all parts are packed at once, so each stands in its node's buffer where the call stands among
-//! everything else that the connection defines. [`placement`] alone decides how a call is split.
+//! The keys are split by the node that owns them, each part is one transaction at its owner whose commit
+//! rides on its last read, and all parts are packed at once, so each stands in its node's buffer where the
+//! call stands among everything else that the connection defines. [`placement`] alone decides how a call is
+//! split.
 //!
-//! Every row is a committed row. Nothing is promised across rows, whether they have one owner or several: each is read
-//! when its node comes to it. Nor is a write of the same connection seen that has not completed before the call.
+//! Every row is a committed row. Nothing is promised across rows, whether they have one owner or several:
+//! each is read when its node comes to it. Nor is a write of the same connection seen that has not completed
+//! before the call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,8 +137,8 @@ pub struct Source<'a> {
 }
 
 impl<T: Copy> Connection<T> {
-    /// Reads the rows of the queries' keys; they may be of several tables. The queries are in use until it completes.
-    /// After an error nothing was done.
+    /// Reads the rows of the queries' keys; they may be of several tables. The queries are in use until it
+    /// completes. After an error nothing was done.
     pub fn multi_read(&mut self, queries: &[u64], args: Args<T>) -> Result<u64, i32> {
         let mut slots = self.multi.queries.pop().unwrap_or_default();
         let found = queries.iter().try_for_each(|&query| {

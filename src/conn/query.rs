@@ -44,9 +44,9 @@ pub(super) enum Confirmed {
 
 /// A query. `T` is what the caller gets back with its completion.
 ///
-/// With hundreds in flight each step of an operation finds its query out of the nearest cache again. So the order of
-/// fields is kept, and what one step needs is together: what replies need in the first line of 64 bytes, what packing
-/// and completing need in the second, what defining needs in the third.
+/// With hundreds in flight each step of an operation finds its query out of the nearest cache again. So the
+/// order of fields is kept, and what one step needs is together: what replies need in the first line of 64
+/// bytes, what packing and completing need in the second, what defining needs in the third.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Query<T> {

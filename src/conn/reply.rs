@@ -162,8 +162,8 @@ impl<T: Copy> Connection<T> {
             let query = &self.queries[q];
             let answered = query.is_answered();
             self.rows_due += !answered as usize;
-            // Of a transaction that is over queries complete in the order of their definition: the first here, what
-            // has to follow another by the end of the batch.
+            // Of a transaction that is over queries complete in the order of their definition: the first
+            // here, what has to follow another by the end of the batch.
             let completes = goes_on || over && query.error == 0 && query.previous == NONE;
             if answered && query.state == State::Sent && completes {
                 self.complete(q);

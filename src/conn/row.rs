@@ -49,8 +49,8 @@ impl Row {
     /// The bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `start` is valid for `length` initialised bytes (by `new`) for as long as `self` lives. Nobody
-        // writes meanwhile: a caller in C may do so only between calls into the connection.
+        // SAFETY: `start` is valid for `length` initialised bytes (by `new`) for as long as `self` lives.
+        // Nobody writes meanwhile: a caller in C may do so only between calls into the connection.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 

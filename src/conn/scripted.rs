@@ -1,11 +1,12 @@
-//! A connection that plays a script of bytes: what its user does and what the data nodes say, in any order. Whatever the
-//! script, nothing panics, every operation that was accepted completes once, at the end at the latest, and nothing is left
-//! over; and while coordinators alone speak, no transaction is said to be what it is not. For a fuzzer, and for the tests that keep what it has found; in no build that is for use.
+//! A connection that plays a script of bytes: what its user does and what the data nodes say, in any order.
+//! Whatever the script, nothing panics, every operation that was accepted completes once, at the end at the
+//! latest, and nothing is left over; and while coordinators alone speak, no transaction is said to be what it
+//! is not. For a fuzzer, and for the tests that keep what it has found; in no build that is for use.
 //!
-//! A step is a byte, and the bytes that it takes; a script that ends in the middle of a step ends there. Data nodes are
-//! played in three ways: by a coordinator that answers the oldest request as it should, or not quite ([`Way`]); by
-//! recorded messages, whose ids are put to those of a transaction of this connection if the script says so; by links that
-//! open and are lost. What they say waits until the user polls.
+//! A step is a byte, and the bytes that it takes; a script that ends in the middle of a step ends there. Data
+//! nodes are played in three ways: by a coordinator that answers the oldest request as it should, or not
+//! quite ([`Way`]); by recorded messages, whose ids are put to those of a transaction of this connection if
+//! the script says so; by links that open and are lost. What they say waits until the user polls.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, LazyLock};

@@ -19,8 +19,8 @@ pub const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub struct Slots<T> {
     tag: u64,
-    /// By slot: the handle of its value; while it has none, that of the next one with [`VACANT`]. Apart from the
-    /// values, whose size may be of whole cache lines.
+    /// By slot: the handle of its value; while it has none, that of the next one with [`VACANT`]. Apart from
+    /// the values, whose size may be of whole cache lines.
     handles: Vec<u64>,
     values: Vec<Option<T>>,
     free: FreeSet,

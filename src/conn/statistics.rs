@@ -1,11 +1,11 @@
 //! What a connection counts about itself, and its clock.
 //!
-//! The clock is not read for every operation: once when pages were taken, and once for what is packed between two
-//! polls. So a latency runs from the time at which the first operation since the last poll was packed (in a
-//! callback: from the time its poll took pages) to the time at which the poll took the pages that completed it. What
-//! resolution this gives depends on the caller alone: the time it takes to define what it sends at once, and how soon
-//! it polls when replies are there. An operation that was never packed, as one rolled back before its send, counts
-//! with the latency 0.
+//! The clock is not read for every operation: once when pages were taken, and once for what is packed between
+//! two polls. So a latency runs from the time at which the first operation since the last poll was packed (in
+//! a callback: from the time its poll took pages) to the time at which the poll took the pages that completed
+//! it. What resolution this gives depends on the caller alone: the time it takes to define what it sends at
+//! once, and how soon it polls when replies are there. An operation that was never packed, as one rolled back
+//! before its send, counts with the latency 0.
 
 use super::transaction::Usage;
 use super::{Connection, Kind, Operation, Statistics};
@@ -103,8 +103,8 @@ impl<T> Connection<T> {
         crate::cluster::statistics::Totals { statistics: self.statistics(), ..self.live.totals() }
     }
 
-    /// From now on so many operations may be in flight, at least one; 0 for what the cluster handle says. What is
-    /// in flight already stays so.
+    /// From now on so many operations may be in flight, at least one; 0 for what the cluster handle says.
+    /// What is in flight already stays so.
     pub fn set_max_in_flight(&mut self, operations: usize) {
         self.max_in_flight = match operations {
             0 => self.cluster.limits.in_flight,

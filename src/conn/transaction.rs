@@ -158,8 +158,8 @@ pub(super) enum Usage {
     Idle,
     /// The transaction in this slot is on it.
     Busy(u32),
-    /// Its transaction has ended for the caller at its deadline. The record is not used, nor released, before its
-    /// final reply: a release would lose that reply and the acknowledgement that it asks for.
+    /// Its transaction has ended for the caller at its deadline. The record is not used, nor released, before
+    /// its final reply: a release would lose that reply and the acknowledgement that it asks for.
     Aside {
         /// The transaction.
         transid: TransId,

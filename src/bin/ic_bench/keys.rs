@@ -18,8 +18,8 @@ pub enum Keys {
 }
 
 impl Keys {
-    /// Keys of `rows` by Zipf's law, the likeliest spread over all of them. Drawn ahead, for to draw one costs as much as to read
-    /// its row.
+    /// Keys of `rows` by Zipf's law, the likeliest spread over all of them. Drawn ahead, for to draw one
+    /// costs as much as to read its row.
     pub fn zipf(rows: u32, random: Random) -> Keys {
         let mut zipf = Zipf::new(rows, random);
         let spread = |rank: u32| (rank as u64 * 0x9e37_79b1 % rows as u64) as u32;

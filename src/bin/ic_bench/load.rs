@@ -1,11 +1,13 @@
 //! One user thread: a connection, its queries, and the batches that it keeps in flight.
 //!
-//! Each round sends, polls once, and starts a batch when there is room for one. No operation allocates. The clock is read once a round, after the poll: latency is from the end of the poll that an operation
-//! was defined after to the end of the poll that completed it, so it holds the time that the round's other
+//! Each round sends, polls once, and starts a batch when there is room for one. No operation allocates. The
+//! clock is read once a round, after the poll: latency is from the end of the poll that an operation was
+//! defined after to the end of the poll that completed it, so it holds the time that the round's other
 //! definitions took.
 //!
-//! With a pace, batches start at fixed times, whether others are complete or not, and latency is from the time that
-//! a batch was to start: if the nodes fall behind, what waits for its start waits in the measured time too.
+//! With a pace, batches start at fixed times, whether others are complete or not, and latency is from the
+//! time that a batch was to start: if the nodes fall behind, what waits for its start waits in the measured
+//! time too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! The three models of using a connection, side by side: one call at a time, a batch at a time, batches that follow
-//! each other.
+//! The three models of using a connection, side by side: one call at a time, a batch at a time, batches that
+//! follow each other.
 
 use iclaustron::error::Error;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Which data nodes take the load: those of the connectstring, else of NDB_CONNECTSTRING, else embedded ones, in a
-//! process of their own, so that what they use of the processors is not counted as the client's.
+//! Which data nodes take the load: those of the connectstring, else of NDB_CONNECTSTRING, else embedded ones,
+//! in a process of their own, so that what they use of the processors is not counted as the client's.
 
 use iclaustron::error::Error;
 

@@ -15,8 +15,8 @@ const ROWS_ONCE: u32 = 1_000_000;
 /// cost the client.
 ///
 /// The table (unsigned key, one unsigned column) is created if it is missing, and filled. Each thread has a
-/// connection of its own and keeps --depth batches of --batch operations in flight: a batch is sent at once, and
-/// the next one as soon as so many are complete. Every value read is checked.
+/// connection of its own and keeps --depth batches of --batch operations in flight: a batch is sent at once,
+/// and the next one as soon as so many are complete. Every value read is checked.
 ///
 /// Without --connectstring and NDB_CONNECTSTRING the load is put on embedded data nodes, in a process of their
 /// own, so that their processor time is not counted as the client's.
@@ -37,9 +37,11 @@ pub struct Options {
 pub enum Command {
     /// Measures every combination of depth, batch and threads, and writes a page with plots
     Sweep(Sweep),
-    /// Compares with flexAsynch, the benchmark that comes with NDB, on the same cluster: run in turn, pair by pair
+    /// Compares with flexAsynch, the benchmark that comes with NDB, on the same cluster: run in turn, pair by
+    /// pair
     Compare(Compare),
-    /// Compares synchronous reads on one thread with ndbsync, a reader on the NDB API: run in turn, pair by pair
+    /// Compares synchronous reads on one thread with ndbsync, a reader on the NDB API: run in turn, pair by
+    /// pair
     SyncCompare(SyncCompare),
     /// Compares synchronous, batched synchronous and asynchronous reads
     Models(Models),
@@ -120,8 +122,8 @@ pub struct Load {
     /// Batches in flight per thread
     #[arg(long, value_name = "N", value_parser = in_flight)]
     pub depth: Option<u32>,
-    /// Operations in flight per thread: batch times depth [default: 200, in one batch; with --rate, and of reads
-    /// after writes, each transaction is a batch]
+    /// Operations in flight per thread: batch times depth [default: 200, in one batch; with --rate, and of
+    /// reads after writes, each transaction is a batch]
     #[arg(long, value_name = "N", value_parser = in_flight)]
     pub in_flight: Option<u32>,
     /// One transaction at a time per thread
@@ -339,8 +341,9 @@ impl Load {
             (None, Some(depth), Some(all)) => (whole(all, depth, "--depth")?, depth),
             (None, None, all) => {
                 let all = all.unwrap_or(IN_FLIGHT.next_multiple_of(size));
-                // One batch has the fewest rounds for its operations. Who has few in flight, or starts by the clock,
-                // starts each as soon as it can; so does who mixes: the quick ones would wait for the slow ones.
+                // One batch has the fewest rounds for its operations. Who has few in flight, or starts by the
+                // clock, starts each as soon as it can; so does who mixes: the quick ones would wait for the
+                // slow ones.
                 let few = all / size < 8;
                 let mixes = self.common.operation == Operation::MultiReadAfterWrites;
                 match few || mixes || self.common.rate.is_some() {

@@ -34,8 +34,8 @@ pub fn prepare(cluster: &Arc<Cluster>, common: &Common) -> Result<T9, Error> {
     table::prepare(cluster, common.rows(), common.row_bytes)
 }
 
-/// Puts the load on the cluster. All rows of the table must be there; afterwards they are, but for those that were
-/// deleted.
+/// Puts the load on the cluster. All rows of the table must be there; afterwards they are, but for those that
+/// were deleted.
 pub fn run(cluster: &Arc<Cluster>, t9: &T9, load: &Load, show_progress: bool) -> Result<Report, Error> {
     let common = &load.common;
     if common.operation == Operation::Insert {

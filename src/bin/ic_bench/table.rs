@@ -1,5 +1,5 @@
-//! Table test.t9: an unsigned key, and one unsigned column that holds a value which tells whose it is. Of longer
-//! rows, table test.t9_BYTES: a binary column more, whose last word is the value too.
+//! Table test.t9: an unsigned key, and one unsigned column that holds a value which tells whose it is. Of
+//! longer rows, table test.t9_BYTES: a binary column more, whose last word is the value too.
 
 use std::sync::Arc;
 

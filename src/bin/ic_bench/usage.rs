@@ -24,8 +24,8 @@ impl Usage {
     /// Of this process, up to now.
     pub fn now() -> Usage {
         let mut usage = MaybeUninit::zeroed();
-        // SAFETY: `usage` is writable and of the type that the call fills. All zeros are a valid value of it, so it
-        // is initialised even if the call should fail.
+        // SAFETY: `usage` is writable and of the type that the call fills. All zeros are a valid value of it,
+        // so it is initialised even if the call should fail.
         let usage = unsafe {
             libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
             usage.assume_init()
@@ -38,8 +38,8 @@ impl Usage {
         use std::os::unix::process::ExitStatusExt;
         let (mut status, mut usage) = (0, MaybeUninit::zeroed());
         loop {
-            // SAFETY: both are writable and of the types that the call fills. The child is not waited for by anyone
-            // else: `child` is ours, and dropping it does not wait.
+            // SAFETY: both are writable and of the types that the call fills. The child is not waited for by
+            // anyone else: `child` is ours, and dropping it does not wait.
             let waited = unsafe { libc::wait4(child.id() as i32, &mut status, 0, usage.as_mut_ptr()) };
             if waited > 0 {
                 // SAFETY: all zeros are a valid value, and the call has filled it.

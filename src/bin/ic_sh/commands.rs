@@ -49,8 +49,8 @@ pub enum Command {
 pub struct Key {
     /// The table, as DATABASE.TABLE; the database may be left out if only one has such a table
     pub table: String,
-    /// A value for each column of the primary key, in column order: numbers, text, dates as YYYY-MM-DD, binary as 0x and
-    /// hexadecimal digits. Behind -- what begins with a minus and is no number
+    /// A value for each column of the primary key, in column order: numbers, text, dates as YYYY-MM-DD,
+    /// binary as 0x and hexadecimal digits. Behind -- what begins with a minus and is no number
     #[arg(required = true, allow_negative_numbers = true)]
     pub key: Vec<String>,
 }

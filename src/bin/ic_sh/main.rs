@@ -17,7 +17,8 @@ use iclaustron::tools::command_line;
 ///
 /// Without a command it reads commands line by line: at a prompt on a terminal, else from standard input.
 ///
-/// On a terminal answers are aligned; in a pipe they are lines with tabs between their parts. Timestamps are in UTC.
+/// On a terminal answers are aligned; in a pipe they are lines with tabs between their parts. Timestamps are
+/// in UTC.
 ///
 /// The exit status is 1 if a command failed, 2 if the command line is at fault.
 #[derive(Debug, Parser)]

@@ -1,4 +1,5 @@
-//! What a command says: aligned, with headings and colour, on a terminal; in a pipe a line for each thing, tabs between.
+//! What a command says: aligned, with headings and colour, on a terminal; in a pipe a line for each thing,
+//! tabs between.
 
 use std::fmt::Write;
 use std::io::{self, IsTerminal};

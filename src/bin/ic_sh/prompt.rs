@@ -88,8 +88,8 @@ fn execute(session: &mut Session, line: &str) -> Result<bool, String> {
     }
 }
 
-/// The words of a line, as a shell takes them apart: quotes of both kinds keep blanks, a backslash the next character
-/// but for single quotes.
+/// The words of a line, as a shell takes them apart: quotes of both kinds keep blanks, a backslash the next
+/// character but for single quotes.
 fn words(line: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut characters = line.chars();

@@ -1,5 +1,5 @@
-//! A column's values as people write them: text of a value as a row holds it, and back. The bytes are those that
-//! include/iclaustron/ic_types.h puts and gets for C. Timestamps are in UTC.
+//! A column's values as people write them: text of a value as a row holds it, and back. The bytes are those
+//! that include/iclaustron/ic_types.h puts and gets for C. Timestamps are in UTC.
 
 use iclaustron::dict::table::Column;
 use iclaustron::wire::column::ColumnType;
@@ -358,7 +358,8 @@ fn moment(text: &str, digits: u32) -> Option<([u64; 3], [u64; 3], u64)> {
     }
 }
 
-// Decimals: nine digits in four bytes, fewer in as few as hold them; before the point the shorter group comes first.
+// Decimals: nine digits in four bytes, fewer in as few as hold them; before the point the shorter group comes
+// first.
 
 /// Digits of each group, before the point and after it.
 fn groups(column: &Column) -> impl Iterator<Item = usize> {

@@ -15,8 +15,8 @@ extern "C" fn note(signal: i32) {
     SIGNAL.store(signal, Ordering::Relaxed);
 }
 
-/// Has this program end at SIGINT and SIGTERM after `clean_up`. A handler, for a blocked signal stays blocked in
-/// the programs that are started.
+/// Has this program end at SIGINT and SIGTERM after `clean_up`. A handler, for a blocked signal stays blocked
+/// in the programs that are started.
 pub fn on_interrupt(clean_up: impl FnOnce() + Send + 'static) {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // SAFETY: all that the handler does is a store to an atomic.

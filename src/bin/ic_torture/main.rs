@@ -1,5 +1,5 @@
-//! Faults against promises: transactions on many threads while data nodes fail, then a look at whether anything was
-//! lost, done twice, or left waiting.
+//! Faults against promises: transactions on many threads while data nodes fail, then a look at whether
+//! anything was lost, done twice, or left waiting.
 //!
 //! - `schedule`: what goes wrong when, from the seed alone; `nodes`: how it is done to the data nodes;
 //! - `work`: the transactions, through the C functions that `abi` wraps; `check`: the comparison afterwards;
@@ -135,7 +135,8 @@ fn torment(arguments: &Arguments, due: &[Due]) -> Result<usize, String> {
                 scope.spawn(move || work(global, number, orders))
             })
             .collect();
-        // A real data node takes its time to start: the rest is as much later, and what is too late is left out.
+        // A real data node takes its time to start: the rest is as much later, and what is too late is left
+        // out.
         let (mut late, end) = (Duration::ZERO, Duration::from_secs(plan.seconds));
         for (at, action) in due {
             let at = *at + late;

@@ -1,5 +1,5 @@
-//! The data nodes, and how they are done harm: embedded ones by their faults on request, real ones by signals to
-//! their processes.
+//! The data nodes, and how they are done harm: embedded ones by their faults on request, real ones by signals
+//! to their processes.
 
 use std::path::PathBuf;
 use std::thread::sleep;
@@ -39,7 +39,8 @@ impl Nodes {
     /// Starts a real cluster in a directory, which goes with it.
     pub fn real(nodes: NodeId) -> Result<Nodes, String> {
         let dir = Nodes::dir();
-        // Heartbeats are long ones there: who is halted for seconds loses neither the others nor its arbitrator.
+        // Heartbeats are long ones there: who is halted for seconds loses neither the others nor its
+        // arbitrator.
         let options = ndb_cluster::Options { nodes, ..ndb_cluster::Options::new(&dir) };
         NdbCluster::start(options)
             .map(|cluster| Nodes::Real { cluster, dir })

@@ -1,8 +1,9 @@
 //! A user thread: transactions through the C functions, many in flight, each with a marker row of its own key.
 //!
-//! Every transaction writes its marker; a transfer also moves an amount between two accounts, which it reads with
-//! locks first. So whether it was committed can be told later from the marker alone, whatever the client was told.
-//! Half of the completions come by callback, which goes on with the next step at once, half on the executed list.
+//! Every transaction writes its marker; a transfer also moves an amount between two accounts, which it reads
+//! with locks first. So whether it was committed can be told later from the marker alone, whatever the client
+//! was told. Half of the completions come by callback, which goes on with the next step at once, half on the
+//! executed list.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -25,8 +26,8 @@ pub const BALANCE: u64 = 1 << 40;
 const SLOTS: usize = 12;
 /// How long all may take to complete once nothing goes wrong any more.
 const DRAIN: Duration = Duration::from_secs(40);
-/// So much later than its deadline an operation may complete: it is sent after it is defined, and polls take turns
-/// with other work on a busy machine.
+/// So much later than its deadline an operation may complete: it is sent after it is defined, and polls take
+/// turns with other work on a busy machine.
 const LATE: Duration = Duration::from_millis(1500);
 /// Freeing a connection waits so long for final replies, as the header says, and calls back after that.
 const FREE_WAIT: Duration = Duration::from_secs(2);
@@ -129,7 +130,8 @@ struct Slot {
     since: Instant,
 }
 
-/// A thread's state. It is borrowed neither during polls nor while the connection is freed: callbacks borrow it.
+/// A thread's state. It is borrowed neither during polls nor while the connection is freed: callbacks borrow
+/// it.
 pub struct Worker<'a> {
     orders: &'a Orders<'a>,
     global: &'a Global,
@@ -154,8 +156,8 @@ pub struct Worker<'a> {
 }
 
 extern "C" fn on_complete(_conn: *mut ApidConnection, query: u64, user_ref: *mut c_void) {
-    // SAFETY: what a definition gave is the worker's own cell, which outlives its connection; the cell is used by
-    // this thread alone.
+    // SAFETY: what a definition gave is the worker's own cell, which outlives its connection; the cell is
+    // used by this thread alone.
     let cell = unsafe { &*user_ref.cast::<RefCell<Worker<'_>>>() };
     cell.borrow_mut().completed(query);
 }

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// A transaction with a write, and perhaps a locking read, whose commit was sent. The nodes' own replies are not read.
+/// A transaction with a write, and perhaps a locking read, whose commit was sent. The nodes' own replies are
+/// not read.
 struct Sent {
     session: Session,
     transaction: u64,
