@@ -13,16 +13,16 @@ use std::thread;
 
 use iclaustron::embedded::outgoing::Outgoing;
 use iclaustron::embedded::{EmbeddedCluster, Options};
+use iclaustron::link::reader::{Got, Reader};
 use iclaustron::wire::gsn;
 use iclaustron::wire::requests::key::{KeyRequest, Kind};
-use iclaustron::wire::signal::{Signal, decode, message_length};
+use iclaustron::wire::signal::{Signal, decode};
 
 /// The column that reads ask for, as the header of its value: number 1, four bytes.
 const VALUE: u32 = 1 << 16 | 4;
 /// In the length of a confirmed read: the row comes from the node in the low half.
 const READ_BY: u32 = 1 << 31;
 const COMMITTED: u32 = 1 << 16;
-const LARGEST: usize = 1 << 17;
 
 /// Serves until the process ends. The connectstring is printed.
 pub fn serve() -> io::Result<()> {
@@ -96,9 +96,9 @@ fn link(mut client: TcpStream, port: u16) -> io::Result<()> {
     // Replies of the node and own ones must not be mixed within a message.
     let to_client = Arc::new(Mutex::new(client.try_clone()?));
     let (from_node, for_client, known) =
-        (Messages::new(node.try_clone()?), to_client.clone(), records.clone());
+        (Reader::new(0, 0, node.try_clone()?), to_client.clone(), records.clone());
     thread::spawn(move || pass_replies(from_node, &for_client, &known));
-    answer(Messages::new(client), &mut node, &to_client, &records)
+    answer(Reader::new(0, 0, client), &mut node, &to_client, &records)
 }
 
 fn pass_line(from: &mut TcpStream, to: &mut TcpStream) -> io::Result<()> {
@@ -111,42 +111,39 @@ fn pass_line(from: &mut TcpStream, to: &mut TcpStream) -> io::Result<()> {
 }
 
 fn pass_replies(
-    mut node: Messages,
+    mut node: Reader,
     client: &Mutex<TcpStream>,
     records: &Mutex<HashMap<u32, u32>>,
 ) -> io::Result<()> {
     loop {
-        let words = node.read()?;
-        for signal in signals(words) {
-            if let (gsn::TCSEIZECONF, &[own, connect, ..]) = (signal.header.gsn, signal.data) {
+        let whole = read(&mut node, |message| {
+            if let Ok(signal) = decode(message)
+                && let (gsn::TCSEIZECONF, &[own, connect, ..]) = (signal.header.gsn, signal.data)
+            {
                 records.lock().expect("no panic").insert(connect, own);
             }
-        }
-        client.lock().expect("no panic").write_all(bytemuck::cast_slice(words))?;
+        })?;
+        client.lock().expect("no panic").write_all(bytemuck::cast_slice(&node.words()[..whole]))?;
+        node.consume(whole);
     }
 }
 
 /// Answers committed reads, and passes everything else on to the node.
 fn answer(
-    mut client: Messages,
+    mut client: Reader,
     node: &mut TcpStream,
     to_client: &Mutex<TcpStream>,
     records: &Mutex<HashMap<u32, u32>>,
 ) -> io::Result<()> {
     let (mut replies, mut rest) = (Outgoing::default(), Vec::new());
     loop {
-        let words = client.read()?;
-        let known = records.lock().expect("no panic");
-        let mut left = words;
-        for signal in signals(words) {
-            let (message, after) =
-                left.split_at(message_length(left[0]).expect("a length that was looked at"));
-            left = after;
-            if !answered(&signal, &known, &mut replies) {
+        let whole = read(&mut client, |message| {
+            let known = records.lock().expect("no panic");
+            if !decode(message).is_ok_and(|signal| answered(&signal, &known, &mut replies)) {
                 rest.extend_from_slice(message);
             }
-        }
-        drop(known);
+        })?;
+        client.consume(whole);
         if !rest.is_empty() {
             node.write_all(bytemuck::cast_slice(&rest))?;
             rest.clear();
@@ -159,6 +156,14 @@ fn answer(
                 words.clear();
             }
         }
+    }
+}
+
+/// Waits for what comes next, and shows `see` the whole messages. How many words they are.
+fn read(from: &mut Reader, see: impl FnMut(&[u32])) -> io::Result<usize> {
+    match from.read() {
+        Got::End => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => from.whole_messages(see).map_err(|error| io::Error::other(format!("{error:?}"))),
     }
 }
 
@@ -181,56 +186,4 @@ fn answered(signal: &Signal<'_>, records: &HashMap<u32, u32>, replies: &mut Outg
     let head = [client, 1, COMMITTED | 1, transid[0], transid[1]];
     replies.confirm(receiver, head, &[[request.operation, READ_BY | 1]], 1);
     true
-}
-
-/// The whole messages of some words.
-fn signals(words: &[u32]) -> impl Iterator<Item = Signal<'_>> {
-    let mut rest = words;
-    std::iter::from_fn(move || {
-        let (message, after) = rest.split_at(message_length(*rest.first()?).ok()?);
-        rest = after;
-        decode(message).ok()
-    })
-}
-
-/// Reads whole messages.
-struct Messages {
-    stream: TcpStream,
-    words: Vec<u32>,
-    /// Bytes read, of which those before `taken` were given.
-    filled: usize,
-    taken: usize,
-}
-
-impl Messages {
-    fn new(stream: TcpStream) -> Self {
-        Messages { stream, words: vec![0; LARGEST], filled: 0, taken: 0 }
-    }
-
-    /// The whole messages that come next, one at least.
-    fn read(&mut self) -> io::Result<&[u32]> {
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.words);
-        bytes.copy_within(self.taken..self.filled, 0);
-        self.filled -= std::mem::take(&mut self.taken);
-        loop {
-            let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.words);
-            match self.stream.read(&mut bytes[self.filled..])? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                read => self.filled += read,
-            }
-            let (all, mut whole) = (self.filled / 4, 0);
-            while whole < all {
-                let length = message_length(self.words[whole])
-                    .map_err(|error| io::Error::other(format!("{error:?}")))?;
-                if whole + length > all {
-                    break;
-                }
-                whole += length;
-            }
-            if whole > 0 {
-                self.taken = 4 * whole;
-                return Ok(&self.words[..whole]);
-            }
-        }
-    }
 }
