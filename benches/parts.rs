@@ -25,7 +25,7 @@ use iclaustron::cluster::receive::{Order, Receiver};
 use iclaustron::cluster::role::Reads as _;
 use iclaustron::link::reader::Reader;
 use iclaustron::wire::gsn;
-use iclaustron::wire::hash::{hash, hash_short};
+use iclaustron::wire::hash::{LANES, hash, hash_short, hash_short_lanes};
 use iclaustron::wire::signal::{Header, encode};
 use kit::{IN_FLIGHT, Peer, Reads};
 
@@ -61,6 +61,11 @@ fn hashes() {
         |hash: fn(u32) -> u32| timed(|| (0..COUNT).fold(0, |sum: u32, key| sum ^ hash(black_box(key))));
     least("hash of a key of one word", COUNT, TIMES, || each(|key| hash_short([key])[1]));
     least("hash of a key of two words", COUNT, TIMES, || each(|key| hash_short([key, 7])[1]));
+    least("hash of keys of one word, eight at a time", COUNT, TIMES, || {
+        let keys = |first| std::array::from_fn(|at| [first + at as u32]);
+        let all = (0..COUNT).step_by(LANES);
+        timed(|| all.fold(0, |sum, key| sum ^ hash_short_lanes(black_box(keys(key)))[0]))
+    });
     least("hash of a key of one word, general", COUNT, TIMES, || each(|key| hash(black_box(&[key]))[1]));
     least("hash of a key of twenty words", COUNT, TIMES, || each(|key| hash(black_box(&[key; 20]))[1]));
 }
@@ -121,7 +126,7 @@ fn define_and_complete(peer: &Peer) {
         complete.push(timed(|| reads.complete_reads().expect("completions")));
     }
     for (name, mut all) in [
-        ("define: hint, start, define, commit", define),
+        ("define: hints, start, define, commit", define),
         ("send, of 32 to two nodes", send),
         ("complete: read two sockets, route, complete", complete),
     ] {

@@ -14,6 +14,7 @@ use iclaustron::dict::record::{ColumnRef, FieldSpec, Record};
 use iclaustron::dict::table::{NewColumn, NewTable, Table};
 use iclaustron::error::Error;
 use iclaustron::wire::column::ColumnType;
+use iclaustron::wire::hash::LANES;
 use iclaustron::wire::transaction::{AbortOption, LockMode, WriteKind};
 
 /// Operations in flight, usually. Few, so that a round under valgrind takes less time than a client may leave
@@ -68,6 +69,9 @@ pub struct Reads {
     pub connection: Connection<u32>,
     cluster: Arc<Cluster>,
     table: Arc<Table>,
+    /// Of the key.
+    record: Arc<Record>,
+    hints: [u32; LANES],
     queries: Vec<u64>,
     transactions: Vec<u64>,
     key: u32,
@@ -99,7 +103,8 @@ impl Reads {
         };
         let queries = (0..in_flight).map(query).collect::<Result<Vec<_>, i32>>().map_err(failed)?;
         let transactions = vec![0; queries.len()];
-        let mut reads = Reads { connection, cluster, table, queries, transactions, key: 0 };
+        let (record, hints) = (key.clone(), [0; LANES]);
+        let mut reads = Reads { connection, cluster, table, record, hints, queries, transactions, key: 0 };
         for _ in 0..ROWS.div_ceil(in_flight) {
             reads.write().map_err(failed)?;
         }
@@ -138,13 +143,18 @@ impl Reads {
     #[inline]
     fn define(&mut self, operation: Operation) -> Result<(), i32> {
         for (at, &query) in self.queries.iter().enumerate() {
+            if at % LANES == 0 {
+                let keys: [_; LANES] = std::array::from_fn(|i| ((self.key + i as u32) % ROWS).to_ne_bytes());
+                let keys = keys.as_flattened();
+                self.connection.hints_for_keys(&self.table, &self.record, keys, &mut self.hints)?;
+            }
             let (key, value) = self.connection.rows(query)?;
             key.bytes_mut().copy_from_slice(&self.key.to_ne_bytes());
             // A read that brings nothing must be noticed.
             let new = if operation == WRITE { !self.key } else { self.key };
             value.bytes_mut().copy_from_slice(&new.to_ne_bytes());
             self.key = (self.key + 1) % ROWS;
-            let hint = self.connection.hint_for_query(query)?;
+            let hint = self.hints[at % LANES];
             let transaction = self.connection.start_transaction(hint, Some(&self.table))?;
             self.transactions[at] = transaction;
             self.connection.define(query, transaction, operation, true, at as u32)?;

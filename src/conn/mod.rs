@@ -44,6 +44,7 @@ use crate::dict::table::Table;
 use crate::error::own;
 use crate::link::page::Page;
 use crate::wire::block::reference;
+use crate::wire::hash::LANES;
 use crate::wire::registration::NodeSet;
 use crate::wire::transaction::{AbortOption, LockMode, RequestInfo, TransId, WriteKind, key_request};
 use multi_read::MultiRead;
@@ -412,6 +413,34 @@ impl<T: Copy> Connection<T> {
             return Err(own::ROW_LENGTH);
         }
         Ok(table.fragment_for_key(record, key).map_or(0, |fragment| fragment + 1))
+    }
+
+    /// As [`Connection::hint_for_key`] of several keys, rows of `record` one behind the other: as many as there
+    /// are `hints`. Without an error all hints are set.
+    #[inline]
+    pub fn hints_for_keys(
+        &self,
+        table: &Table,
+        record: &Record,
+        keys: &[u8],
+        hints: &mut [u32],
+    ) -> Result<(), i32> {
+        if !record.is_of(table) {
+            return Err(own::RECORD_MISMATCH);
+        }
+        if Some(keys.len()) != record.row_size().checked_mul(hints.len()) {
+            return Err(own::ROW_LENGTH);
+        }
+        let mut rows = keys.chunks_exact(record.row_size().max(1));
+        for hints in hints.chunks_mut(LANES) {
+            let mut several = [&[][..]; LANES];
+            several.iter_mut().zip(&mut rows).for_each(|(to, row)| *to = row);
+            let fragments = table.fragments_for_keys(record, &several[..hints.len()]);
+            for (hint, fragment) in hints.iter_mut().zip(fragments) {
+                *hint = fragment.map_or(0, |fragment| fragment + 1);
+            }
+        }
+        Ok(())
     }
 
     /// As [`Connection::hint_for_key`], of a query's own key row.

@@ -359,17 +359,19 @@ impl<T: Copy> Connection<T> {
 
     /// The fragments of some queries' keys; at most [`LANES`].
     fn fragments(&self, queries: &[u32]) -> [Option<u32>; LANES] {
-        let query = |at: usize| queries.get(at).map(|&at| &self.queries[at]);
-        if let (Some(a), Some(b), Some(c), Some(d)) = (query(0), query(1), query(2), query(3)) {
-            let alike =
-                |other: &Query<T>| Arc::ptr_eq(&a.table, &other.table) && Arc::ptr_eq(&a.key, &other.key);
-            if [b, c, d].into_iter().all(alike) {
-                let rows = [a, b, c, d].map(|query| query.key_row.bytes());
-                return a.table.fragments_for_keys(&a.key, rows);
+        let Some((&first, others)) = queries.split_first() else { return [None; LANES] };
+        let first = &self.queries[first];
+        let mut rows = [first.key_row.bytes(); LANES];
+        for (row, &at) in rows[1..].iter_mut().zip(others) {
+            let query = &self.queries[at];
+            if !Arc::ptr_eq(&first.table, &query.table) || !Arc::ptr_eq(&first.key, &query.key) {
+                let alone =
+                    |query: &Query<T>| query.table.fragment_for_key(&query.key, query.key_row.bytes());
+                return std::array::from_fn(|at| queries.get(at).and_then(|&at| alone(&self.queries[at])));
             }
+            *row = query.key_row.bytes();
         }
-        let alone = |query: &Query<T>| query.table.fragment_for_key(&query.key, query.key_row.bytes());
-        std::array::from_fn(|at| query(at).and_then(alone))
+        first.table.fragments_for_keys(&first.key, &rows[..queries.len()])
     }
 
     /// The node of the first replica of a query's fragment that takes work.

@@ -18,40 +18,48 @@ impl Table {
         self.fragment_for_hash(key_hash(record.hash_fields()?, key_row)?)
     }
 
-    /// The same of several keys in rows of one record, hashed side by side if they are short numbers.
-    pub fn fragments_for_keys(&self, record: &Record, rows: [&[u8]; LANES]) -> [Option<u32>; LANES] {
+    /// The same of several keys in rows of one record, at most [`LANES`], hashed side by side if they are short
+    /// numbers. None behind the last.
+    #[inline]
+    pub fn fragments_for_keys(&self, record: &Record, rows: &[&[u8]]) -> [Option<u32>; LANES] {
+        let mut fragments = [None; LANES];
+        let all = fragments.iter_mut().zip(rows);
         match self.lanes(record, rows) {
-            Some(hashes) => hashes.map(|hash| self.fragment_for_hash(hash)),
-            None => rows.map(|row| self.fragment_for_key(record, row)),
+            Some(hashes) => {
+                all.zip(hashes).for_each(|((to, _), hash)| *to = self.fragment_for_hash(hash));
+            }
+            None => all.for_each(|(to, row)| *to = self.fragment_for_key(record, row)),
         }
+        fragments
     }
 
-    fn lanes(&self, record: &Record, rows: [&[u8]; LANES]) -> Option<[u32; LANES]> {
+    fn lanes(&self, record: &Record, rows: &[&[u8]]) -> Option<[u32; LANES]> {
         let fits = |row: &&[u8]| row.len() == record.row_size();
-        if !record.is_of(self) || !self.hash_is_known || !rows.iter().all(fits) {
+        // One alone is faster by itself.
+        if rows.len() < 2 || !record.is_of(self) || !self.hash_is_known || !rows.iter().all(fits) {
             return None;
         }
         let [HashField { field, collation: None }] = record.hash_fields()? else { return None };
         if field.null.is_some() {
             return None;
         }
-        let mut short = [[0; 1]; LANES];
-        let mut long = [[0; 2]; LANES];
-        let mut lengths = [0; LANES];
-        for (at, row) in rows.into_iter().enumerate() {
-            let value = field.value(row).ok()?;
-            lengths[at] = value.len();
-            match *value {
-                [a, b, c, d] => short[at] = [u32::from_le_bytes([a, b, c, d])],
-                [a, b, c, d, e, f, g, h] => {
-                    long[at] = [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])];
+        // Values that differ in length do not get through, whatever the first one's is.
+        match field.value(rows[0]).ok()?.len() {
+            4 => {
+                let mut keys = [[0]; LANES];
+                for (key, row) in keys.iter_mut().zip(rows) {
+                    *key = [u32::from_le_bytes(field.value(row).ok()?.try_into().ok()?)];
                 }
-                _ => return None,
+                Some(hash_short_lanes(keys))
             }
-        }
-        match lengths {
-            [4, 4, 4, 4] => Some(hash_short_lanes(short)),
-            [8, 8, 8, 8] => Some(hash_short_lanes(long)),
+            8 => {
+                let mut keys = [[0; 2]; LANES];
+                for (key, row) in keys.iter_mut().zip(rows) {
+                    let [a, b, c, d, e, f, g, h] = field.value(row).ok()?.try_into().ok()?;
+                    *key = [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])];
+                }
+                Some(hash_short_lanes(keys))
+            }
             _ => None,
         }
     }
@@ -284,24 +292,28 @@ mod tests {
 
         #[test]
         fn several_keys_at_once_are_as_one_by_one(
-            new in any_table(), bytes in proptest::collection::vec(any::<u8>(), 400..800)
+            new in any_table(), bytes in proptest::collection::vec(any::<u8>(), 450..800), count in 0..=LANES
         ) {
             let table = as_sent(&new, 5);
             let record = Record::natural(&table);
-            let rows: [Vec<u8>; 4] = std::array::from_fn(|at| fill_row(&record, &bytes[100 * at..]));
-            let each = rows.each_ref().map(|row| table.fragment_for_key(&record, row));
-            prop_assert_eq!(table.fragments_for_keys(&record, rows.each_ref().map(Vec::as_slice)), each);
+            let rows: Vec<Vec<u8>> = (0..count).map(|at| fill_row(&record, &bytes[50 * at..])).collect();
+            let mut each: Vec<_> = rows.iter().map(|row| table.fragment_for_key(&record, row)).collect();
+            each.resize(LANES, None);
+            let rows: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
+            prop_assert_eq!(table.fragments_for_keys(&record, &rows).to_vec(), each);
         }
 
         #[test]
-        fn several_short_keys_at_once_are_as_one_by_one(keys: [u64; 4], long: bool) {
+        fn several_short_keys_at_once_are_as_one_by_one(keys: [u64; LANES], count in 1..=LANES, long: bool) {
             let kind = if long { ColumnType::Bigunsigned } else { ColumnType::Unsigned };
             let table = as_sent(&NewTable::new("db", "t", vec![key_column("k", kind)]), 7);
             let record = Record::natural(&table);
-            let rows = keys.map(|key| key.to_le_bytes()[..record.row_size()].to_vec());
-            let each = rows.each_ref().map(|row| table.fragment_for_key(&record, row));
+            let bytes = keys.map(u64::to_le_bytes);
+            let rows = bytes.each_ref().map(|key| &key[..record.row_size()]);
+            let mut each = rows.map(|row| table.fragment_for_key(&record, row));
             prop_assert!(each.iter().all(Option::is_some));
-            prop_assert_eq!(table.fragments_for_keys(&record, rows.each_ref().map(Vec::as_slice)), each);
+            each[count..].fill(None);
+            prop_assert_eq!(table.fragments_for_keys(&record, &rows[..count]), each);
         }
     }
 }

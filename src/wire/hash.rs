@@ -37,69 +37,70 @@ impl Word for u32 {
     }
 }
 
-/// Hashes that are done side by side.
-pub const LANES: usize = 4;
+/// Hashes that are done side by side at most.
+pub const LANES: usize = 8;
 
-/// One word of each of them: the compiler makes one instruction of what is done to all.
+/// One word of each of several hashes: the compiler makes one instruction of what is done to all, if a
+/// register holds as many.
 #[derive(Clone, Copy)]
-struct Lanes([u32; LANES]);
+struct Lanes<const L: usize>([u32; L]);
 
-impl Lanes {
+impl<const L: usize> Lanes<L> {
     #[inline(always)]
-    fn with(self, other: Lanes, f: impl Fn(u32, u32) -> u32) -> Lanes {
+    fn with(self, other: Self, f: impl Fn(u32, u32) -> u32) -> Self {
         Lanes(std::array::from_fn(|at| f(self.0[at], other.0[at])))
     }
 }
 
-impl BitXor for Lanes {
-    type Output = Lanes;
+impl<const L: usize> BitXor for Lanes<L> {
+    type Output = Self;
 
     #[inline(always)]
-    fn bitxor(self, other: Lanes) -> Lanes {
+    fn bitxor(self, other: Self) -> Self {
         self.with(other, |a, b| a ^ b)
     }
 }
 
-impl BitAnd for Lanes {
-    type Output = Lanes;
+impl<const L: usize> BitAnd for Lanes<L> {
+    type Output = Self;
 
     #[inline(always)]
-    fn bitand(self, other: Lanes) -> Lanes {
+    fn bitand(self, other: Self) -> Self {
         self.with(other, |a, b| a & b)
     }
 }
 
-impl BitOr for Lanes {
-    type Output = Lanes;
+impl<const L: usize> BitOr for Lanes<L> {
+    type Output = Self;
 
     #[inline(always)]
-    fn bitor(self, other: Lanes) -> Lanes {
+    fn bitor(self, other: Self) -> Self {
         self.with(other, |a, b| a | b)
     }
 }
 
-impl Not for Lanes {
-    type Output = Lanes;
+impl<const L: usize> Not for Lanes<L> {
+    type Output = Self;
 
     #[inline(always)]
-    fn not(self) -> Lanes {
+    fn not(self) -> Self {
         Lanes(self.0.map(|word| !word))
     }
 }
 
-impl Word for Lanes {
+impl<const L: usize> Word for Lanes<L> {
     #[inline(always)]
-    fn constant(value: u32) -> Lanes {
-        Lanes([value; LANES])
+    fn constant(value: u32) -> Self {
+        Lanes([value; L])
     }
 
     #[inline(always)]
-    fn plus(self, other: Lanes) -> Lanes {
+    fn plus(self, other: Self) -> Self {
         self.with(other, u32::wrapping_add)
     }
 
     #[inline(always)]
-    fn rotated(self, by: u32) -> Lanes {
+    fn rotated(self, by: u32) -> Self {
         Lanes(self.0.map(|word| word.rotate_left(by)))
     }
 }
@@ -189,8 +190,37 @@ pub fn hash_short<const N: usize>(words: [u32; N]) -> [u32; 4] {
 }
 
 /// As [`hash_short`] of several keys side by side: the second word of each hash, which picks the fragment.
-#[inline(never)]
+#[inline]
 pub fn hash_short_lanes<const N: usize>(keys: [[u32; N]; LANES]) -> [u32; LANES] {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2; it was just asked.
+        return unsafe { lanes_of_avx2(keys) };
+    }
+    lanes_of_any_processor(keys)
+}
+
+/// With registers of eight words.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+#[inline(never)]
+fn lanes_of_avx2<const N: usize>(keys: [[u32; N]; LANES]) -> [u32; LANES] {
+    lanes(keys)
+}
+
+/// With registers of four words, which every processor of a common kind has: one half after the other, for
+/// both at once need more registers than there are.
+#[inline(never)]
+fn lanes_of_any_processor<const N: usize>(keys: [[u32; N]; LANES]) -> [u32; LANES] {
+    let mut all = [0; LANES];
+    for (hashes, keys) in all.as_chunks_mut::<4>().0.iter_mut().zip(keys.as_chunks::<4>().0) {
+        *hashes = lanes(*keys);
+    }
+    all
+}
+
+#[inline(always)]
+fn lanes<const N: usize, const L: usize>(keys: [[u32; N]; L]) -> [u32; L] {
     const { assert!(N < LENGTH_WORD) };
     let mut block = [Lanes::constant(0); BLOCK];
     for (at, word) in block[..N].iter_mut().enumerate() {
@@ -405,11 +435,14 @@ mod tests {
             let (a, b) = (i.wrapping_mul(0x9e37_79b9), !i);
             assert_eq!(hash_short([a]), plain_hash(&[a]));
             assert_eq!(hash_short([a, b]), plain_hash(&[a, b]));
-            let keys = [[a, b], [b, a], [a, a], [i, 0]];
-            assert_eq!(hash_short_lanes(keys), keys.map(|key| plain_hash(&key)[1]));
-            let keys = [[a], [b], [i], [0]];
-            assert_eq!(hash_short_lanes(keys), keys.map(|key| plain_hash(&key)[1]));
+            side_by_side([[a, b], [b, a], [a, a], [i, 0], [0, i], [b, b], [!a, b], [a, !b]]);
+            side_by_side([[a], [b], [i], [0], [!a], [!i], [a ^ i], [b ^ i]]);
         }
+    }
+
+    fn side_by_side<const N: usize>(keys: [[u32; N]; LANES]) {
+        let each = keys.map(|key| plain_hash(&key)[1]);
+        assert_eq!((hash_short_lanes(keys), lanes_of_any_processor(keys)), (each, each));
     }
 
     proptest! {

@@ -22,6 +22,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "IC_TRANS_*",
             "ic_apid_transaction_*",
             "ic_apid_conn_hint_for_key",
+            "ic_apid_conn_hints_for_keys",
             "ic_apid_conn_start_transaction",
             "ic_apid_conn_commit_transaction",
             "ic_apid_conn_rollback_transaction",

@@ -82,6 +82,7 @@
   GIVES(ic_apid_conn_fd, (NULL), == INVALID, == PANICKED)                                                   \
   GIVES(ic_apid_conn_get_next_executed_query, (NULL, NULL), == false, == false)                             \
   GIVES(ic_apid_conn_hint_for_key, (NULL, NULL, NULL, NULL, 0), == 0u, == 0u)                               \
+  GIVES(ic_apid_conn_hints_for_keys, (NULL, NULL, NULL, NULL, 0, 0, NULL), == INVALID, == PANICKED)          \
   GIVES(ic_apid_query_create, (NULL, NULL, NULL, NULL, NULL), == INVALID, == PANICKED)                      \
   GIVES(ic_apid_query_free, (NULL, 0), == INVALID, == PANICKED)                                             \
   GIVES(ic_apid_query_key_row, (NULL, 0, NULL), == NULL, == NULL)                                           \

@@ -74,6 +74,7 @@ static void nulls(struct fixture *f)
   IC_TRANS_ID trans = 77;
   IC_RECORD *rec = NULL;
   struct pair row = {1, 1};
+  uint32_t hint = 77;
 
   CHECK_CODE(ic_apid_query_create(f->conn, NULL, f->rec, f->rec, &none), IC_ERROR_INVALID_ARGUMENT);
   CHECK_CODE(ic_apid_query_create(f->conn, f->table, NULL, f->rec, &none), IC_ERROR_INVALID_ARGUMENT);
@@ -87,6 +88,15 @@ static void nulls(struct fixture *f)
   CHECK(ic_apid_conn_hint_for_key(f->conn, NULL, f->rec, (uint8_t *)&row, sizeof row) == 0);
   CHECK(ic_apid_conn_hint_for_key(f->conn, f->table, NULL, (uint8_t *)&row, sizeof row) == 0);
   CHECK(ic_apid_conn_hint_for_key(f->conn, f->table, f->rec, NULL, sizeof row) == 0);
+  CHECK_CODE(ic_apid_conn_hints_for_keys(f->conn, NULL, f->rec, (uint8_t *)&row, sizeof row, 1, &hint),
+             IC_ERROR_INVALID_ARGUMENT);
+  CHECK_CODE(ic_apid_conn_hints_for_keys(f->conn, f->table, NULL, (uint8_t *)&row, sizeof row, 1, &hint),
+             IC_ERROR_INVALID_ARGUMENT);
+  CHECK_CODE(ic_apid_conn_hints_for_keys(f->conn, f->table, f->rec, NULL, sizeof row, 1, &hint),
+             IC_ERROR_INVALID_ARGUMENT);
+  CHECK(hint == 0);
+  CHECK_CODE(ic_apid_conn_hints_for_keys(f->conn, f->table, f->rec, (uint8_t *)&row, sizeof row, 1, NULL),
+             IC_ERROR_INVALID_ARGUMENT);
   CHECK_CODE(ic_record_create(f->table, NULL, 1, sizeof *pair_fields, 16, &rec), IC_ERROR_INVALID_ARGUMENT);
   CHECK_CODE(ic_record_create(f->table, pair_fields, 2, 8, 16, &rec), IC_ERROR_INVALID_ARGUMENT);
   CHECK(rec == NULL);
@@ -118,15 +128,40 @@ static void values_out_of_range(struct fixture *f)
   OK(ic_apid_query_free(f->conn, query));
 }
 
+/* Hints of many keys are those of each, whatever their number; none of them is written behind. */
+static void hints(struct fixture *f)
+{
+  struct pair rows[20];
+  uint32_t all[20 + 1], count, i;
+  const uint8_t *keys = (const uint8_t *)rows;
+
+  for (i = 0; i < 20; i++)
+    rows[i].id = rows[i].value = 1000 * i;
+  for (count = 0; count <= 20; count++) {
+    memset(all, 0xff, sizeof all);
+    OK(ic_apid_conn_hints_for_keys(f->conn, f->table, f->rec, keys, sizeof *rows, count, all));
+    for (i = 0; i < count; i++) {
+      CHECK(all[i] == ic_apid_conn_hint_for_key(f->conn, f->table, f->rec, keys + i * sizeof *rows, sizeof *rows));
+      CHECK(all[i] != 0);
+    }
+    CHECK(all[count] == UINT32_MAX);
+  }
+}
+
 /* The hint of a row that has not the record's length is none. */
 static void row_length(struct fixture *f)
 {
   struct pair row = {1, 1};
   const uint8_t *key = (const uint8_t *)&row;
+  uint32_t some[2] = {7, 7};
 
   CHECK(ic_apid_conn_hint_for_key(f->conn, f->table, f->rec, key, sizeof row) != 0);
   CHECK(ic_apid_conn_hint_for_key(f->conn, f->table, f->rec, key, sizeof row - 1) == 0);
   CHECK(ic_apid_conn_hint_for_key(f->conn, f->table, f->rec, key, 0) == 0);
+  CHECK_CODE(ic_apid_conn_hints_for_keys(f->conn, f->table, f->rec, key, sizeof row - 1, 2, some),
+             IC_ERROR_ROW_LENGTH);
+  CHECK_CODE(ic_apid_conn_hints_for_keys(f->conn, f->table, f->rec, key, 0, 2, some), IC_ERROR_ROW_LENGTH);
+  CHECK(some[0] == 0 && some[1] == 0);
 }
 
 static int32_t record(struct fixture *f, const IC_RECORD_FIELD *fields, uint32_t count, uint32_t row_size)
@@ -164,6 +199,7 @@ static void record_of_another_table(struct fixture *f)
   IC_RECORD *rec, *no_key;
   IC_QUERY_ID query = 77;
   struct pair row = {1, 1};
+  uint32_t hint = 77;
   int32_t dropped = ic_apid_table_drop(f->glob, "test", name);
 
   CHECK(dropped == 0 || dropped == 723);
@@ -177,6 +213,8 @@ static void record_of_another_table(struct fixture *f)
   CHECK_CODE(ic_apid_query_create(f->conn, f->table, no_key, f->rec, &query), IC_ERROR_RECORD_MISMATCH);
   CHECK(query == 77);
   CHECK(ic_apid_conn_hint_for_key(f->conn, f->table, rec, (uint8_t *)&row, sizeof row) == 0);
+  CHECK_CODE(ic_apid_conn_hints_for_keys(f->conn, f->table, rec, (uint8_t *)&row, sizeof row, 1, &hint),
+             IC_ERROR_RECORD_MISMATCH);
   OK(ic_record_free(no_key));
   OK(ic_record_free(rec));
   OK(ic_apid_table_close(other));
@@ -383,6 +421,7 @@ int main(int argc, char **argv)
   foreign_handles(&f);
   nulls(&f);
   values_out_of_range(&f);
+  hints(&f);
   row_length(&f);
   records(&f);
   record_of_another_table(&f);

@@ -235,6 +235,19 @@ static void owners_go_in_any_order(const std::string &nodes)
   CHECK(!called);
 }
 
+static void hints_of_many_keys(fixture &f)
+{
+  std::vector<pair> rows;
+  for (uint32_t id = 0; id < 20; id++)
+    rows.push_back(pair{id, 0});
+  auto bytes = [&](size_t at) { return reinterpret_cast<const uint8_t *>(&rows[at]); };
+  std::vector<uint32_t> hints(rows.size());
+  CHECK(f.conn.hints(f.table, f.rec, bytes(0), sizeof(pair), hints.data(), hints.size()));
+  for (size_t at = 0; at < rows.size(); at++)
+    CHECK(hints[at] == ic_apid_conn_hint_for_key(f.conn.get(), f.table.get(), f.rec.get(), bytes(at), sizeof(pair)));
+  CHECK(f.conn.hints(f.table, f.rec, bytes(0), 1, hints.data(), 1).code() == IC_ERROR_ROW_LENGTH);
+}
+
 static void many_keys_in_one_read(fixture &f)
 {
   std::vector<ic::query> queries;
@@ -311,6 +324,7 @@ int main()
     lambdas_are_called_once_per_definition(f);
     what_callbacks_throw_comes_out_of_the_poll(f);
     queries_may_go_in_flight_and_in_their_callback(f);
+    hints_of_many_keys(f);
     many_keys_in_one_read(f);
     transactions_end_as_they_should(f);
     settings_and_figures(f);

@@ -19,6 +19,7 @@ use iclaustron::conn::free_set::FreeSet;
 use iclaustron::conn::multi_read::{self, Args, KeyState};
 use iclaustron::conn::{Completed, Connection, Operation};
 use iclaustron::error::{Error, is_temporary, ndb, own};
+use iclaustron::wire::hash::LANES;
 use iclaustron::wire::transaction::{AbortOption, LockMode, WriteKind};
 
 use crate::keys::{Keys, Random};
@@ -296,6 +297,8 @@ pub struct Worker {
     wait: Duration,
     /// Slots to start in the next round.
     later: Vec<u32>,
+    /// Slots that have their keys and start next, at most [`LANES`].
+    chosen: Vec<u32>,
     /// The queries of one multi-key read.
     queries: Vec<u64>,
     /// No more keys, or no more time.
@@ -347,6 +350,7 @@ impl Worker {
             turn: 0,
             due: 0.0,
             wait: POLL,
+            chosen: Vec::with_capacity(LANES),
             queries: Vec::with_capacity(shape.size as usize),
             over: false,
             counts: Counts::default(),
@@ -569,9 +573,16 @@ impl Worker {
             self.room -= size;
             self.turn += 1;
             self.slots[slot as usize].started = started;
-            self.start_anew(slot)?;
+            if !self.choose_keys(slot) {
+                self.over = true;
+                break;
+            }
+            self.chosen.push(slot);
+            if self.chosen.len() == LANES {
+                self.start_chosen()?;
+            }
         }
-        Ok(())
+        self.start_chosen()
     }
 
     #[inline]
@@ -611,15 +622,12 @@ impl Worker {
         }
     }
 
-    /// Starts a transaction on the next keys; none when there are no more.
+    /// Gives a slot the next keys; false when there are no more.
     #[inline]
-    fn start_anew(&mut self, slot: u32) -> Result<(), i32> {
+    fn choose_keys(&mut self, slot: u32) -> bool {
         let Slot { kind, .. } = self.slots[slot as usize];
         for at in self.slots[slot as usize].places() {
-            let Some(key) = self.keys.next() else {
-                self.over = true;
-                return Ok(());
-            };
+            let Some(key) = self.keys.next() else { return false };
             let place = &mut self.places[at];
             place.key = key;
             place.operation = match self.mix {
@@ -635,12 +643,32 @@ impl Worker {
                 Mix::MultiReadAfterWrites => UPDATE,
             };
         }
-        self.start(slot)
+        true
+    }
+
+    /// Starts the slots that have their keys; the hints of all are computed at once.
+    #[inline]
+    fn start_chosen(&mut self) -> Result<(), i32> {
+        let (mut keys, mut hints) = ([[0; size_of::<u32>()]; LANES], [0; LANES]);
+        let count = self.chosen.len();
+        for (key, &slot) in keys.iter_mut().zip(&self.chosen) {
+            *key = self.places[self.slots[slot as usize].first as usize].key.to_ne_bytes();
+        }
+        // A multi-key read finds the owners of its keys by itself.
+        if self.mix != Mix::MultiRead {
+            let (keys, hints) = (keys[..count].as_flattened(), &mut hints[..count]);
+            self.connection.hints_for_keys(&self.t9.table, &self.t9.key, keys, hints)?;
+        }
+        for (at, hint) in hints.into_iter().enumerate().take(count) {
+            self.start(self.chosen[at], hint)?;
+        }
+        self.chosen.clear();
+        Ok(())
     }
 
     #[inline]
-    fn start(&mut self, slot: u32) -> Result<(), i32> {
-        match self.define(slot) {
+    fn start(&mut self, slot: u32, hint: u32) -> Result<(), i32> {
+        match self.define(slot, hint) {
             Ok(()) => Ok(()),
             Err(code) if is_temporary(code) => self.start_again(slot, code),
             Err(code) => Err(code),
@@ -648,7 +676,7 @@ impl Worker {
     }
 
     #[inline]
-    fn define(&mut self, slot: u32) -> Result<(), i32> {
+    fn define(&mut self, slot: u32, hint: u32) -> Result<(), i32> {
         let Slot { kind, .. } = self.slots[slot as usize];
         let places = self.slots[slot as usize].places();
         let generation = self.now as u8;
@@ -665,7 +693,6 @@ impl Worker {
         if kind == Kind::MultiRead {
             return self.define_multi_read(slot);
         }
-        let hint = self.connection.hint_for_query(self.places[places.start].query)?;
         let transaction = self.connection.start_transaction(hint, Some(&self.t9.table))?;
         let state = &mut self.slots[slot as usize];
         state.transaction = Some(transaction);
@@ -709,8 +736,9 @@ impl Worker {
         if self.connection.in_flight() == 0 {
             std::thread::sleep(PAUSE);
         }
-        for slot in std::mem::take(&mut self.later) {
-            self.start(slot)?;
+        for slots in std::mem::take(&mut self.later).chunks(LANES) {
+            self.chosen.extend_from_slice(slots);
+            self.start_chosen()?;
         }
         Ok(())
     }
