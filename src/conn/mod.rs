@@ -462,7 +462,14 @@ impl<T: Copy> Connection<T> {
         if self.finished {
             return Err(own::NOT_CONNECTED);
         }
-        let node = self.choose_node(hint, table)?;
+        let node = match self.choose_node(hint, table) {
+            Ok(node) => node,
+            Err(own::NO_NODE) => {
+                self.take_losses();
+                self.choose_node(hint, table)?
+            }
+            Err(code) => return Err(code),
+        };
         if self.work[node].idle.is_empty() && 4 * self.work[node].buffer.len() > self.max_waiting {
             return Err(self.refused(own::SEND_BUFFER_FULL));
         }
@@ -480,6 +487,13 @@ impl<T: Copy> Connection<T> {
             None => self.wait_for_record(at),
         }
         Ok(self.transactions.handle(at))
+    }
+
+    /// Where no node takes work: reads what has come, for what is left here of a lost link keeps a new one out,
+    /// and who has nothing in flight need not poll before the next try.
+    #[cold]
+    fn take_losses(&mut self) {
+        self.take_inbox(None, 1);
     }
 
     /// Asks for the commit: it rides on the last query defined, or follows what is out.

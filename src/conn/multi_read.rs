@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::query::State;
 use super::slots::NONE;
 use super::transaction::{Transaction, Wish};
-use super::{Connection, Due, Operation, Query, deadline};
+use super::{Connection, Due, Operation, Query, Work, deadline};
 use crate::dict::record::Record;
 use crate::dict::standing::Standing;
 use crate::dict::table::Table;
@@ -294,6 +294,9 @@ impl<T: Copy> Connection<T> {
         // Room for every part's transaction.
         if !self.transactions.has_room(queries.len()) || !self.multi_reads.has_room(1) {
             return Err(own::TOO_MANY_IN_FLIGHT);
+        }
+        if !self.work.iter_mut().any(Work::adopt) {
+            self.take_losses();
         }
         let packed = self.pack_all(queries, args);
         let placed = packed.and_then(|()| self.place_all(queries));

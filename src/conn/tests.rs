@@ -29,7 +29,7 @@ struct Session {
     key: Arc<Record>,
     queries: Vec<u64>,
     cluster: Arc<Cluster>,
-    _nodes: EmbeddedCluster,
+    nodes: EmbeddedCluster,
 }
 
 impl Session {
@@ -51,7 +51,7 @@ impl Session {
         let mut query =
             || connection.create_query(table.clone(), standing.clone(), key.clone(), Some(value.clone()), 0);
         let queries = (0..4).map(|_| query().unwrap()).collect();
-        let mut session = Session { connection, table, standing, key, queries, cluster, _nodes: nodes };
+        let mut session = Session { connection, table, standing, key, queries, cluster, nodes: nodes };
         session.one(WRITE, 1);
         session.one(WRITE, 2);
         session
@@ -80,6 +80,29 @@ impl Session {
             self.connection.poll(LONG).unwrap();
         }
         self.connection.close(transaction).unwrap();
+    }
+
+    /// One that has something of a link of each node.
+    fn with_all_nodes(lend_receive: bool) -> Session {
+        let mut session = Session::new(lend_receive);
+        let mut key = 1;
+        while session.connection.work.iter().any(|work| work.generation == 0) {
+            session.one(WRITE, key);
+            key += 1;
+        }
+        session
+    }
+
+    /// Loses the links to all nodes, and has them again.
+    fn lose_links(&self) {
+        let losses = self.cluster.incarnation.load(Ordering::Acquire);
+        self.nodes.drop_link(1, None).unwrap();
+        let until = Instant::now() + Duration::from_secs(30);
+        while self.cluster.incarnation.load(Ordering::Acquire) == losses {
+            assert!(Instant::now() < until, "all links are lost with one");
+            std::thread::yield_now();
+        }
+        self.cluster.wait_usable(2, until).unwrap();
     }
 
     /// Takes the callbacks that are due.
@@ -279,6 +302,27 @@ fn disconnecting_does_not_wait_for_who_polls() {
     }
 }
 
+/// Who has nothing in flight need not poll, so the news of the losses is not read by a poll.
+#[test]
+fn work_starts_on_new_links_without_a_poll() {
+    for lend_receive in [false, true] {
+        let mut session = Session::with_all_nodes(lend_receive);
+        session.lose_links();
+        session.connection.start_transaction(0, None).unwrap();
+        let mut session = Session::with_all_nodes(lend_receive);
+        session.lose_links();
+        let queries = session.queries.clone();
+        let args =
+            multi_read::Args { kind: multi_read::Kind::Gather, limit: None, callback: true, token: 0 };
+        // The handles are good once somebody has looked whether it is the same cluster.
+        let until = Instant::now() + Duration::from_secs(30);
+        while let Err(code) = session.connection.multi_read(&queries, args) {
+            assert!(code == own::NO_NODE && Instant::now() < until, "{code}");
+            std::thread::yield_now();
+        }
+    }
+}
+
 #[test]
 fn the_dictionary_works_after_links_were_lost() {
     let session = Session::new(false);
@@ -288,13 +332,6 @@ fn the_dictionary_works_after_links_were_lost() {
         NewTable::new("test", name, vec![key])
     };
     dictionary.create(&table("before")).unwrap();
-    let losses = session.cluster.incarnation.load(Ordering::Acquire);
-    session._nodes.drop_link(1, None).unwrap();
-    let until = Instant::now() + Duration::from_secs(30);
-    while session.cluster.incarnation.load(Ordering::Acquire) == losses {
-        assert!(Instant::now() < until, "all links are lost with one");
-        std::thread::yield_now();
-    }
-    session.cluster.wait_usable(2, until).unwrap();
+    session.lose_links();
     dictionary.create(&table("after")).unwrap();
 }

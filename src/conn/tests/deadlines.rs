@@ -157,8 +157,8 @@ fn a_transaction_may_have_its_own() {
 #[test]
 fn a_poll_does_not_sleep_past_one() {
     let mut session = Session::new(false);
-    session._nodes.stall(1, Duration::from_secs(3)).unwrap();
-    session._nodes.stall(2, Duration::from_secs(3)).unwrap();
+    session.nodes.stall(1, Duration::from_secs(3)).unwrap();
+    session.nodes.stall(2, Duration::from_secs(3)).unwrap();
     session.connection.set_deadline(Some(Duration::from_millis(20)));
     let transaction = session.start(1);
     session.define(0, 1, transaction, READ).unwrap();
@@ -174,8 +174,8 @@ fn a_descriptor_tells_of_one() {
     let mut session = Session::new(false);
     let descriptor = session.connection.descriptor().unwrap();
     session.connection.set_deadline(Some(Duration::from_millis(20)));
-    session._nodes.stall(1, Duration::from_secs(3)).unwrap();
-    session._nodes.stall(2, Duration::from_secs(3)).unwrap();
+    session.nodes.stall(1, Duration::from_secs(3)).unwrap();
+    session.nodes.stall(2, Duration::from_secs(3)).unwrap();
     let transaction = session.start(1);
     session.define(0, 1, transaction, READ).unwrap();
     session.connection.commit(transaction).unwrap();
