@@ -151,23 +151,37 @@ static void wait_for_replies(struct fixture *f, IC_EMBEDDED_CLUSTER *cluster, ui
     write_rows(f, 2);
 }
 
-/* Waits until a fault has happened that costs the client all its links, and until it has them again. What was open
- * is of the past then: it may be another cluster that it has come back to. */
-static void wait_for_links(struct fixture *f, IC_EMBEDDED_CLUSTER *cluster, uint32_t fault)
+/* A transaction that is open at its coordinator, and ends when the link to it is lost. */
+static IC_TRANS_ID open_transaction(struct fixture *f, IC_QUERY_ID query)
+{
+  IC_TRANS_ID trans;
+  IC_QUERY_ID executed;
+
+  fill(f->conn, query, 2, 0);
+  trans = start(f, query);
+  OK(ic_apid_conn_read_key(f->conn, query, trans, NULL));
+  drain(f->conn);
+  CHECK(ic_apid_conn_get_next_executed_query(f->conn, &executed) && executed == query);
+  CHECK_CODE(ic_apid_query_error(f->conn, query), 0);
+  CHECK_CODE(ic_apid_transaction_state(f->conn, trans), IC_TRANS_STATE_OPEN);
+  return trans;
+}
+
+/* Waits until a fault has happened that costs the client all its links, and until it has them again. The handles stay
+ * good. */
+static void wait_for_links(struct fixture *f, IC_EMBEDDED_CLUSTER *cluster, uint32_t fault, IC_TRANS_ID trans)
 {
   IC_QUERY_ID query = new_query(f);
   int32_t ret;
 
   CHECK(fault != 0);
-  while (!ic_embedded_fault_consumed(cluster, fault))
-    pause_ms(1);
-  fill(f->conn, query, 1, 2);
-  /* It is expelled from all nodes, then joins them again; the handles stay good. */
-  do {
-    ret = ic_apid_conn_write_key_sync(f->conn, query, NULL, 10000);
-    CHECK(ret == 0 || is_passing(ret));
-  } while (ret == 0);
+  while (ic_apid_transaction_state(f->conn, trans) == IC_TRANS_STATE_OPEN)
+    OK(ic_apid_conn_poll(f->conn, 10, NULL));
+  CHECK(ic_embedded_fault_consumed(cluster, fault));
+  CHECK(is_passing(ic_apid_transaction_error(f->conn, trans)));
+  OK(ic_apid_conn_close_transaction(f->conn, trans));
   fixture_must(f, "wait_usable", ic_apid_global_wait_usable(f->glob, 2, 20000));
+  fill(f->conn, query, 1, 2);
   while ((ret = ic_apid_conn_write_key_sync(f->conn, query, NULL, 10000)) != 0) {
     CHECK(is_passing(ret));
     pause_ms(1);
@@ -182,6 +196,7 @@ static void faults(void)
   IC_APID_GLOBAL *other;
   IC_CONNECT_ARGS args;
   IC_QUERY_ID query;
+  IC_TRANS_ID trans;
   struct fixture f;
   uint32_t fault, both[2], node;
   int32_t ret;
@@ -206,12 +221,14 @@ static void faults(void)
   OK(ic_embedded_stall(cluster, 2, 100, &fault));
   wait_for_replies(&f, cluster, fault);
   write_rows(&f, 2);
-  OK(ic_apid_query_free(f.conn, query));
 
+  trans = open_transaction(&f, query);
   OK(ic_embedded_drop_link(cluster, 1, ic_apid_global_node_id(f.glob), &fault));
-  wait_for_links(&f, cluster, fault);
+  wait_for_links(&f, cluster, fault, trans);
+  trans = open_transaction(&f, query);
   OK(ic_embedded_send_garbage(cluster, 2, &fault));
-  wait_for_links(&f, cluster, fault);
+  wait_for_links(&f, cluster, fault, trans);
+  OK(ic_apid_query_free(f.conn, query));
 
   /* A client that asks for a node id is refused, and asks again. */
   OK(ic_embedded_refuse_node_ids(cluster, 1, &fault));
