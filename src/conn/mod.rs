@@ -55,9 +55,6 @@ use transaction::{NEVER, Phase, Record as CoordinatorRecord, Transaction, Usage,
 
 pub use crate::cluster::statistics::Statistics;
 
-/// Where KEYINFO starts in the request of a read, which always has two sections.
-const READ_KEY: usize = key_request::SECTION_LENGTHS + 2;
-
 /// What an operation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
@@ -805,17 +802,48 @@ impl<T> Query<T> {
     #[inline]
     fn pack(&mut self, sender: u16, id: u32, operation: Operation) -> Result<(), i32> {
         if self.template == Some(operation) {
-            // The same read of another key.
-            let words = self.request[key_request::SECTION_LENGTHS] as usize;
-            let key = &mut self.request[READ_KEY..READ_KEY + words];
-            return self.key.overwrite_key(self.key_row.bytes(), key);
+            return self.pack_again(operation);
         }
         self.template = None;
         self.kind = operation.kind();
         self.pack_anew(sender, id, operation)?;
-        let is_read = !matches!(operation, Operation::Write(..));
-        self.template = (is_read && self.has_fixed_key).then_some(operation);
+        let is_fixed = self.has_fixed_key && (self.has_fixed_values || !self.packs_values(operation));
+        self.template = is_fixed.then_some(operation);
         Ok(())
+    }
+
+    /// The same operation on another key, with other values.
+    #[inline]
+    fn pack_again(&mut self, operation: Operation) -> Result<(), i32> {
+        let key_words = self.request[key_request::SECTION_LENGTHS] as usize;
+        let sections = 1 + self.has_attrinfo(operation) as usize;
+        let data = &mut self.request[key_request::SECTION_LENGTHS + sections..];
+        let (key, mut values) = data.split_at_mut_checked(key_words).ok_or(own::INTERNAL)?;
+        self.key.overwrite_key(self.key_row.bytes(), key)?;
+        let Operation::Write(kind, _) = operation else { return Ok(()) };
+        if matches!(kind, WriteKind::Insert | WriteKind::Write) {
+            values = self.key.overwrite_key_values(self.key_row.bytes(), values)?;
+        }
+        match &self.attr {
+            Some(attr) if kind != WriteKind::Delete => attr.overwrite_values(self.attr_row.bytes(), values),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether an operation's request holds values of the attribute row.
+    fn packs_values(&self, operation: Operation) -> bool {
+        matches!(operation, Operation::Write(kind, _) if kind != WriteKind::Delete)
+    }
+
+    /// Whether its request has a second section.
+    #[inline]
+    fn has_attrinfo(&self, operation: Operation) -> bool {
+        match operation {
+            Operation::Read(_) | Operation::Exists => true,
+            Operation::Write(WriteKind::Insert | WriteKind::Write, _) => true,
+            Operation::Write(WriteKind::Update, _) => self.has_values,
+            Operation::Write(WriteKind::Delete, _) => false,
+        }
     }
 
     fn pack_anew(&mut self, sender: u16, id: u32, operation: Operation) -> Result<(), i32> {
@@ -827,18 +855,13 @@ impl<T> Query<T> {
         self.info = if self.on_disk { info } else { info.no_disk() };
         self.operation = id;
         self.decodes = matches!(operation, Operation::Read(_)) && self.attr.is_some();
-        let has_attrinfo = match operation {
-            Operation::Read(_) | Operation::Exists => true,
-            Operation::Write(WriteKind::Insert | WriteKind::Write, _) => true,
-            Operation::Write(WriteKind::Update, _) => self.has_values,
-            Operation::Write(WriteKind::Delete, _) => false,
-        };
         let head = key_request::Operation {
             id,
             table: self.table.id.number(),
             version: self.table.version,
             info: self.info,
         };
+        let has_attrinfo = self.has_attrinfo(operation);
         key_request::begin(&mut self.request, sender, head, has_attrinfo);
         let before = self.request.len();
         self.key.encode_key(self.key_row.bytes(), &mut self.request)?;

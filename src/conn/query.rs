@@ -83,7 +83,7 @@ pub(super) struct Query<T> {
     pub(super) index: u32,
     /// What `request` does.
     pub(super) kind: Kind,
-    /// What `request` was packed for, if another key can be written over its own.
+    /// What `request` was packed for, if another key and other values can be written over its own.
     pub(super) template: Option<Operation>,
 
     pub(super) key_row: Row,
@@ -101,6 +101,8 @@ pub(super) struct Query<T> {
     pub(super) has_values: bool,
     /// Every key has the same number of words.
     pub(super) has_fixed_key: bool,
+    /// The values outside the key have, too.
+    pub(super) has_fixed_values: bool,
 }
 
 impl<T> Query<T> {
@@ -115,6 +117,7 @@ impl<T> Query<T> {
         let on_disk = table.columns.iter().any(|column| column.on_disk);
         let has_values = attr.iter().any(|attr| attr.fields().iter().any(|field| !field.is_key));
         let has_fixed_key = key.fixed_key_words().is_some();
+        let has_fixed_values = attr.iter().all(|attr| attr.has_fixed_values());
         let rows = (Row::new(key.row_size()), Row::new(attr.as_ref().map_or(0, |a| a.row_size())));
         Query {
             table,
@@ -131,6 +134,7 @@ impl<T> Query<T> {
             request: Vec::new(),
             template: None,
             has_fixed_key,
+            has_fixed_values,
             info: RequestInfo::read(crate::wire::transaction::LockMode::Committed),
             operation: 0,
             transaction: NONE,
@@ -179,12 +183,75 @@ impl<T> Query<T> {
 mod tests {
     use std::mem::{offset_of, size_of};
 
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::dict::record::tests::fill_row;
+    use crate::dict::standing::Standings;
+    use crate::dict::table::tests::{any_table, as_sent, key_column};
+    use crate::dict::table::{NewColumn, NewTable};
+    use crate::wire::column::ColumnType;
+    use crate::wire::transaction::{AbortOption, LockMode, WriteKind};
 
     #[test]
     fn each_step_has_a_line_of_its_own() {
         type OfC = Query<[usize; 3]>;
         assert_eq!((offset_of!(OfC, request), offset_of!(OfC, key_row)), (64, 120));
         assert_eq!(size_of::<Option<OfC>>(), 192);
+    }
+
+    fn query(table: &Arc<Table>) -> Query<()> {
+        let record = Arc::new(Record::natural(table));
+        let standing = Standings::default().add(table, 1);
+        Query::new(table.clone(), standing, record.clone(), Some(record), ())
+    }
+
+    fn operation() -> impl Strategy<Value = Operation> {
+        let write = |kind| Operation::Write(kind, AbortOption::AbortOnError);
+        let writes = [WriteKind::Insert, WriteKind::Update, WriteKind::Write, WriteKind::Delete].map(write);
+        let reads = [Operation::Read(LockMode::Committed), Operation::Exists];
+        proptest::sample::select([&reads[..], &writes[..]].concat())
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_packed_again_is_as_one_packed_anew(
+            new in any_table(),
+            bytes in proptest::collection::vec(any::<u8>(), 200..400),
+            operations in proptest::collection::vec((operation(), 1..4usize), 1..4),
+        ) {
+            let table = Arc::new(as_sent(&new, 5));
+            let mut used = query(&table);
+            let repeated = operations.into_iter().flat_map(|(operation, times)| vec![operation; times]);
+            for (round, operation) in repeated.enumerate() {
+                let row = fill_row(&used.key, &bytes[10 * round..]);
+                let mut fresh = query(&table);
+                for query in [&mut used, &mut fresh] {
+                    query.key_row.bytes_mut().copy_from_slice(&row);
+                    query.attr_row.bytes_mut().copy_from_slice(&row);
+                }
+                let packed = used.pack(7, 10, operation);
+                prop_assert_eq!(packed, fresh.pack(7, 10, operation));
+                if packed.is_ok() {
+                    prop_assert_eq!(&used.request, &fresh.request);
+                    prop_assert_eq!(used.info, fresh.info);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_fixed_length_make_templates_and_others_do_not() {
+        let made = |value: NewColumn| {
+            let columns = vec![key_column("k", ColumnType::Unsigned), value];
+            let mut query = query(&Arc::new(as_sent(&NewTable::new("db", "t", columns), 2)));
+            [WriteKind::Insert, WriteKind::Update, WriteKind::Write, WriteKind::Delete].map(|kind| {
+                query.pack(7, 10, Operation::Write(kind, AbortOption::AbortOnError)).unwrap();
+                query.template.is_some()
+            })
+        };
+        let number = NewColumn::new("v", ColumnType::Unsigned);
+        assert_eq!(made(NewColumn { nullable: true, ..number.clone() }), [false, false, false, true]);
+        assert_eq!(made(NewColumn { nullable: false, ..number }), [true; 4]);
     }
 }

@@ -312,8 +312,7 @@ fn work_starts_on_new_links_without_a_poll() {
         let mut session = Session::with_all_nodes(lend_receive);
         session.lose_links();
         let queries = session.queries.clone();
-        let args =
-            multi_read::Args { kind: multi_read::Kind::Gather, limit: None, callback: true, token: 0 };
+        let args = multi_read::Args { kind: multi_read::Kind::Gather, limit: None, callback: true, token: 0 };
         // The handles are good once somebody has looked whether it is the same cluster.
         let until = Instant::now() + Duration::from_secs(30);
         while let Err(code) = session.connection.multi_read(&queries, args) {

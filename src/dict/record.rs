@@ -227,19 +227,28 @@ impl Record {
     /// number of words.
     #[inline]
     pub fn overwrite_key(&self, row: &[u8], out: &mut [u32]) -> Result<(), i32> {
-        let mut rest = bytemuck::cast_slice_mut::<u32, u8>(out);
-        for field in self.key_of(row)? {
-            if field.is_null(row) {
-                return Err(own::NULL_KEY);
-            }
-            let value = field.value(row)?;
-            let here = rest.split_off_mut(..value.len().next_multiple_of(4)).ok_or(own::ROW_LENGTH)?;
-            match (&mut *here, value) {
-                ([a, b, c, d], &[e, f, g, h]) => (*a, *b, *c, *d) = (e, f, g, h),
-                _ => here[..value.len()].copy_from_slice(value),
-            }
-        }
-        Ok(())
+        overwrite(self.key_of(row)?, row, 0, out).map(drop)
+    }
+
+    /// Whether all values outside the key together always take the same number of words as ATTRINFO.
+    pub fn has_fixed_values(&self) -> bool {
+        let mut values = self.fields.iter().filter(|field| !field.is_key);
+        values.all(|field| field.kind == FieldKind::Fixed && field.null.is_none())
+    }
+
+    /// Writes a key's columns over those that [`Record::encode_key_values`] has made, of a record whose keys
+    /// take a fixed number of words. What is behind them.
+    #[inline]
+    pub fn overwrite_key_values<'o>(&self, row: &[u8], out: &'o mut [u32]) -> Result<&'o mut [u32], i32> {
+        overwrite(self.key_of(row)?, row, 1, out)
+    }
+
+    /// Writes values over those that [`Record::encode_values`] has made of all columns, of a record with
+    /// fixed values.
+    #[inline]
+    pub fn overwrite_values(&self, row: &[u8], out: &mut [u32]) -> Result<(), i32> {
+        self.check_length(row)?;
+        overwrite(self.fields.iter().filter(|field| !field.is_key), row, 1, out).map(drop)
     }
 
     /// Appends a key's columns as ATTRINFO: inserting nodes want them again beside KEYINFO.
@@ -398,6 +407,30 @@ fn stored_length(kind: FieldKind, value: &[u8]) -> Option<usize> {
         (FieldKind::Var2, &[low, high, ..]) => Some(2 + u16::from_le_bytes([low, high]) as usize),
         _ => Some(usize::MAX),
     }
+}
+
+/// Writes the values of fields over those of another row, each behind `headers` words that stay. What is behind
+/// the last.
+#[inline]
+fn overwrite<'f, 'o>(
+    fields: impl IntoIterator<Item = &'f Field>,
+    row: &[u8],
+    headers: usize,
+    mut out: &'o mut [u32],
+) -> Result<&'o mut [u32], i32> {
+    for field in fields {
+        if field.is_null(row) {
+            return Err(own::NULL_KEY);
+        }
+        let value = field.value(row)?;
+        let here = out.split_off_mut(..headers + value.len().div_ceil(4)).ok_or(own::ROW_LENGTH)?;
+        let here = bytemuck::cast_slice_mut::<u32, u8>(&mut here[headers..]);
+        match (&mut *here, value) {
+            ([a, b, c, d], &[e, f, g, h]) => (*a, *b, *c, *d) = (e, f, g, h),
+            _ => here[..value.len()].copy_from_slice(value),
+        }
+    }
+    Ok(out)
 }
 
 /// The header of an attribute.
