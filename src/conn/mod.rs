@@ -461,11 +461,7 @@ impl<T: Copy> Connection<T> {
         }
         let node = match self.choose_node(hint, table) {
             Ok(node) => node,
-            Err(own::NO_NODE) => {
-                self.take_losses();
-                self.choose_node(hint, table)?
-            }
-            Err(code) => return Err(code),
+            Err(code) => self.choose_after_losses(code)?,
         };
         if self.work[node].idle.is_empty() && 4 * self.work[node].buffer.len() > self.max_waiting {
             return Err(self.refused(own::SEND_BUFFER_FULL));
@@ -486,9 +482,18 @@ impl<T: Copy> Connection<T> {
         Ok(self.transactions.handle(at))
     }
 
-    /// Where no node takes work: reads what has come, for what is left here of a lost link keeps a new one out,
-    /// and who has nothing in flight need not poll before the next try.
+    /// No node takes work: another try once what has come is read.
     #[cold]
+    fn choose_after_losses(&mut self, code: i32) -> Result<usize, i32> {
+        if code != own::NO_NODE {
+            return Err(code);
+        }
+        self.take_losses();
+        self.choose_node(0, None)
+    }
+
+    /// Reads what has come. What is left here of a lost link keeps a new one out, and who has nothing in flight
+    /// need not poll before the next try.
     fn take_losses(&mut self) {
         self.take_inbox(None, 1);
     }
@@ -818,15 +823,18 @@ impl<T> Query<T> {
         let key_words = self.request[key_request::SECTION_LENGTHS] as usize;
         let sections = 1 + self.has_attrinfo(operation) as usize;
         let data = &mut self.request[key_request::SECTION_LENGTHS + sections..];
-        let (key, mut values) = data.split_at_mut_checked(key_words).ok_or(own::INTERNAL)?;
+        let (key, values) = data.split_at_mut_checked(key_words).ok_or(own::INTERNAL)?;
         self.key.overwrite_key(self.key_row.bytes(), key)?;
-        let Operation::Write(kind, _) = operation else { return Ok(()) };
-        if matches!(kind, WriteKind::Insert | WriteKind::Write) {
-            values = self.key.overwrite_key_values(self.key_row.bytes(), values)?;
-        }
+        let values = match operation {
+            Operation::Read(_) | Operation::Exists | Operation::Write(WriteKind::Delete, _) => return Ok(()),
+            Operation::Write(WriteKind::Update, _) => values,
+            Operation::Write(WriteKind::Insert | WriteKind::Write, _) => {
+                self.key.overwrite_key_values(self.key_row.bytes(), values)?
+            }
+        };
         match &self.attr {
-            Some(attr) if kind != WriteKind::Delete => attr.overwrite_values(self.attr_row.bytes(), values),
-            _ => Ok(()),
+            Some(attr) => attr.overwrite_values(self.attr_row.bytes(), values),
+            None => Ok(()),
         }
     }
 

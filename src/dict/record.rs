@@ -411,7 +411,7 @@ fn stored_length(kind: FieldKind, value: &[u8]) -> Option<usize> {
 
 /// Writes the values of fields over those of another row, each behind `headers` words that stay. What is behind
 /// the last.
-#[inline]
+#[inline(always)]
 fn overwrite<'f, 'o>(
     fields: impl IntoIterator<Item = &'f Field>,
     row: &[u8],
