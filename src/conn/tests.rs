@@ -51,7 +51,7 @@ impl Session {
         let mut query =
             || connection.create_query(table.clone(), standing.clone(), key.clone(), Some(value.clone()), 0);
         let queries = (0..4).map(|_| query().unwrap()).collect();
-        let mut session = Session { connection, table, standing, key, queries, cluster, nodes: nodes };
+        let mut session = Session { connection, table, standing, key, queries, cluster, nodes };
         session.one(WRITE, 1);
         session.one(WRITE, 2);
         session
