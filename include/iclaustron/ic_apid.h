@@ -1954,7 +1954,8 @@ uint32_t ic_apid_conn_hint_for_key(struct IC_APID_CONNECTION *conn,
  * keys: count rows of that record, filled, one behind the other; only read.
  * key_len: the length of each in bytes, which is ic_record_row_size.
  * count: how many keys; 0 is allowed.
- * hints: room for count hints; receives each key's, 0 for a key that has none. After an error all are 0.
+ * hints: room for count hints, apart from keys; receives each key's, 0 for a key that has none. After an
+ *   error all are 0.
  * Threads: the connection's; blocks never.
  * Returns 0; -4 for a NULL pointer, -9 for a record of another table, -10 when key_len is not the record's
  *   row length.

@@ -760,14 +760,15 @@ pub unsafe extern "C" fn ic_apid_conn_hint_for_key(
 /// keys: count rows of that record, filled, one behind the other; only read.
 /// key_len: the length of each in bytes, which is ic_record_row_size.
 /// count: how many keys; 0 is allowed.
-/// hints: room for count hints; receives each key's, 0 for a key that has none. After an error all are 0.
+/// hints: room for count hints, apart from keys; receives each key's, 0 for a key that has none. After an
+///   error all are 0.
 /// Threads: the connection's; blocks never.
 /// Returns 0; -4 for a NULL pointer, -9 for a record of another table, -10 when key_len is not the record's
 ///   row length.
 /// See also ic_apid_conn_hint_for_key, ic_apid_conn_start_transaction.
 ///
 /// # Safety
-/// Pointers are valid; keys for count times key_len bytes, hints for count numbers.
+/// Pointers are valid; keys for count times key_len bytes, hints for count numbers, which are not among keys.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ic_apid_conn_hints_for_keys(
     conn: *mut ApidConnection,
