@@ -7,7 +7,8 @@
 //! which answers from prepared words, is a process that is not counted, nor is the kernel. With
 //! IC_UPDATE_INSTRUCTIONS=1 the file is written instead. `instructions reads CONNECTSTRING ROUNDS IN_FLIGHT`
 //! is the counted program alone, for callgrind_annotate and perf; with `--model` the count is taken for
-//! several numbers in flight, which shows what a read costs and what a round does.
+//! several numbers in flight, which shows what a read costs and what a round does. The figure is one of a
+//! processor with AVX2: without it the hashes of the keys take more.
 
 #![allow(missing_docs, reason = "a program")]
 

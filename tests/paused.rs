@@ -166,8 +166,8 @@ fn operations_end_while_a_node_is_paused(nodes: &mut dyn Nodes) {
     nodes.pause(1);
     load.errors.clear();
     let rounds: Vec<u64> = load.slots.iter().map(|slot| slot.rounds).collect();
-    // Every slot ends by its reply or by its deadline. Its first end may be from before the pause; of the next two
-    // one is of a read, whose deadline is told as such, while a write that was sent has an unknown outcome.
+    // Every slot ends by its reply or by its deadline. Its first end may be from before the pause; of the next
+    // two one is of a read, whose deadline is told as such, while a write that was sent has an unknown outcome.
     let moved = |load: &Load| load.slots.iter().zip(&rounds).all(|(slot, before)| slot.rounds > before + 2);
     load.turn_until("operations end without the node", true, moved);
     let failed = load.errors.iter().filter(|&&error| error != 0);

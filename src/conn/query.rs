@@ -230,12 +230,10 @@ mod tests {
                     query.key_row.bytes_mut().copy_from_slice(&row);
                     query.attr_row.bytes_mut().copy_from_slice(&row);
                 }
-                let packed = used.pack(7, 10, operation);
-                prop_assert_eq!(packed, fresh.pack(7, 10, operation));
-                if packed.is_ok() {
-                    prop_assert_eq!(&used.request, &fresh.request);
-                    prop_assert_eq!(used.info, fresh.info);
-                }
+                prop_assert_eq!(used.pack(7, 10, operation), Ok(()));
+                prop_assert_eq!(fresh.pack(7, 10, operation), Ok(()));
+                prop_assert_eq!(&used.request, &fresh.request);
+                prop_assert_eq!(used.info, fresh.info);
             }
         }
     }
